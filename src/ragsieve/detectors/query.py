@@ -1,0 +1,137 @@
+"""RSQ: judge each candidate of a retrieval against the tail of the same ranking."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ragsieve.detectors.profiles import query_rule
+from ragsieve.detectors.rules import QueryRule, QueryView, decide
+from ragsieve.ports import CausalScorer, TokenEncoder
+from ragsieve.records import Evidence, RankedDocument, Ranking, Verdict
+
+_BATCH = 16
+
+
+class QueryDetector:
+    """Scores the candidates of rankings; keeps nothing between calls.
+
+    A score is evidence that a document was built to be retrieved, not that it is false.
+
+    :param profile: a profile's name, or a rule of one's own.
+    :param causal: causal language model, for profiles that use one.
+    :param encoder: token encoder, for profiles that use one.
+    :raises ConfigError: for an unknown profile.
+    """
+
+    def __init__(
+        self,
+        profile: str | QueryRule = "paper",
+        *,
+        causal: CausalScorer | None = None,
+        encoder: TokenEncoder | None = None,
+    ) -> None:
+        self._rule: QueryRule
+        if isinstance(profile, str):
+            self._rule = query_rule(profile, causal=causal, encoder=encoder)
+        else:
+            self._rule = profile
+        self.fingerprint = self._rule.fingerprint()
+
+    @property
+    def profile(self) -> str:
+        """The rule's name."""
+        return self._rule.profile
+
+    @property
+    def candidates(self) -> int:
+        """Candidates per ranking, k."""
+        return self._rule.candidates
+
+    @property
+    def documents(self) -> int:
+        """Documents of a ranking that are looked at, n."""
+        return self._rule.documents
+
+    @property
+    def threshold(self) -> float:
+        """Flagged at or above."""
+        return self._rule.threshold
+
+    def problem(self, ranking: Ranking) -> str | None:
+        """Why evidence against the tail cannot be measured on ``ranking``; None when it can."""
+        if len(ranking) <= self.candidates:
+            return (
+                f"missing tail: the ranking holds {len(ranking)} documents and the first "
+                f"{self.candidates} are candidates; retrieve {self.documents}"
+            )
+        if len(ranking) < self.documents:
+            return (
+                f"insufficient tail: the ranking holds {len(ranking)} documents, "
+                f"{self.documents} are needed"
+            )
+        if repeated_ids(ranking.entries[: self.documents]):
+            return "a document stands more than once in the ranking"
+        return None
+
+    def score(self, ranking: Ranking) -> tuple[Verdict, ...]:
+        """One verdict for each of the first k documents, in rank order.
+
+        A ranking shorter than n, or with a repeated id, leaves the evidence that needs a
+        tail unavailable; what the document alone shows is still measured.
+        """
+        return self.score_many([ranking])[0]
+
+    def score_many(
+        self, rankings: Sequence[Ranking], *, progress: Callable[[int], None] | None = None
+    ) -> list[tuple[Verdict, ...]]:
+        """Verdicts for each ranking; models are called in batches over several rankings.
+
+        :param progress: called with the number of rankings finished in each batch.
+        """
+        results: list[tuple[Verdict, ...]] = []
+        for start in range(0, len(rankings), _BATCH):
+            batch = rankings[start : start + _BATCH]
+            measured = self._rule.measure([self._view(ranking) for ranking in batch])
+            for ranking, evidences in zip(batch, measured, strict=True):
+                judged = zip(ranking.entries, evidences, strict=False)
+                results.append(tuple(self._verdict(entry, own) for entry, own in judged))
+            if progress is not None:
+                progress(len(batch))
+        return results
+
+    def _view(self, ranking: Ranking) -> QueryView:
+        limit = self._rule.max_characters
+        texts = tuple(entry.document.content[:limit] for entry in ranking.entries[: self.documents])
+        return QueryView(
+            query=ranking.query,
+            candidates=texts[: self.candidates],
+            tail=texts[self.candidates :],
+            problem=self.problem(ranking),
+        )
+
+    def _verdict(self, entry: RankedDocument, evidences: tuple[Evidence, ...]) -> Verdict:
+        values = [one.value for one in evidences if one.value is not None]
+        score = self._rule.combine(values)
+        excess = len(entry.document.content) - self._rule.max_characters
+        return Verdict(
+            document_id=entry.document.id,
+            score=score,
+            threshold=self.threshold,
+            decision=decide(score, self.threshold, complete=len(values) == len(evidences)),
+            evidences=evidences,
+            profile=self.profile,
+            fingerprint=self.fingerprint,
+            rank=entry.rank,
+            truncated_characters=max(0, excess),
+        )
+
+
+def repeated_ids(entries: Sequence[RankedDocument]) -> tuple[str, ...]:
+    """Ids that stand more than once, in order of their first repeat."""
+    seen: set[str] = set()
+    repeats: dict[str, None] = {}
+    for entry in entries:
+        if entry.document.id in seen:
+            repeats[entry.document.id] = None
+        seen.add(entry.document.id)
+    return tuple(repeats)

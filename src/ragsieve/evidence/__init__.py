@@ -1,0 +1,1 @@
+"""Measure: pure functions on texts, numbers and arrays. No model, no file, no policy."""

@@ -1,0 +1,152 @@
+"""Evidence in words: what was seen, against which background, and what it does not mean."""
+
+from __future__ import annotations
+
+import functools
+
+from ragsieve.display import visible
+from ragsieve.evidence.alignment import AlignmentTail
+from ragsieve.evidence.anchors import AnchorEvidence
+from ragsieve.evidence.density import NeighborhoodDetail
+from ragsieve.evidence.scripts import ScriptProfile, ScriptTail
+from ragsieve.evidence.surprisal import SurprisalEvidence
+from ragsieve.records import Decision, Detail, Evidence, Verdict
+
+MEANING = (
+    "A flag is evidence that a document is promoted into retrieval, not that it is false; "
+    "an unflagged document can be false."
+)
+_SHOWN = 6
+
+
+def explain_verdict(verdict: Verdict) -> tuple[str, ...]:
+    """The decision, then every evidence strongest first, one sentence each.
+
+    Names from the corpus are made visible; nothing from it can control a terminal.
+    """
+    lines = [_decision(verdict)]
+    measured = sorted(
+        (one for one in verdict.evidences if one.measured), key=lambda one: -(one.value or 0.0)
+    )
+    lines += [explain_evidence(one) for one in measured]
+    lines += [explain_evidence(one) for one in verdict.evidences if not one.measured]
+    if verdict.truncated_characters:
+        lines.append(
+            f"The last {verdict.truncated_characters:,} characters of the document were not examined."
+        )
+    return tuple(lines)
+
+
+def explain_evidence(evidence: Evidence) -> str:
+    """One evidence in one sentence, with its value."""
+    title = evidence.name.replace("_", " ").capitalize()
+    if not evidence.measured:
+        return f"{title}: unavailable ({visible(evidence.reason or 'no reason given')})."
+    words = describe(evidence.detail) if evidence.detail is not None else ""
+    return f"{title} {evidence.value:.3f}" + (f": {words}." if words else ".")
+
+
+def strongest(verdict: Verdict) -> Evidence | None:
+    """The measured evidence with the largest value; None when nothing was measured."""
+    measured = [one for one in verdict.evidences if one.value is not None]
+    return max(measured, key=lambda one: one.value or 0.0, default=None)
+
+
+@functools.singledispatch
+def describe(detail: Detail) -> str:  # noqa: ARG001 -- kinds register below
+    """The facts behind an evidence, in words; empty for a kind without any."""
+    return ""
+
+
+@describe.register
+def _(detail: AnchorEvidence) -> str:
+    if not detail.anchors:
+        return (
+            f"no word outside the query is shared with another of the {detail.candidates} "
+            "candidates"
+        )
+    words = ", ".join(
+        f"'{visible(anchor.word, limit=40)}' ({anchor.in_candidates} of {detail.candidates} "
+        f"candidates, {anchor.in_ranking} of {detail.documents} documents)"
+        for anchor in detail.anchors[:_SHOWN]
+    )
+    more = len(detail.anchors) - _SHOWN
+    tail = f" and {more} more" if more > 0 else ""
+    return (
+        f"words the query does not ask with, shared at the top and rare in the tail: {words}{tail}; "
+        f"combined probability {detail.probability:.2g}"
+    )
+
+
+@describe.register
+def _(detail: ScriptProfile) -> str:
+    if not detail.counts:
+        return "the document has no letters"
+    parts = ", ".join(f"{name} {count}" for name, count in detail.counts)
+    if not detail.violates_integrity:
+        return f"letters by script: {parts}; scripts neither touch nor number three"
+    where = (
+        f"two scripts touch first at character {detail.first_transition}"
+        if detail.first_transition is not None
+        else "three or more scripts occur"
+    )
+    return f"letters by script: {parts}; {where}"
+
+
+@describe.register
+def _(detail: ScriptTail) -> str:
+    return (
+        f"{detail.profile.minority_share:.1%} of letters lie outside the main script, at most "
+        f"{detail.tail_maximum:.1%} in the tail (probability {detail.probability:.2g})"
+    )
+
+
+@describe.register
+def _(detail: SurprisalEvidence) -> str:
+    if detail.tokens == 0:
+        return "the document is too short to have a token loss"
+    seen = detail.strongest
+    side = "burst" if seen.burst_nats >= seen.change_nats else "change point"
+    height = max(seen.burst_nats, seen.change_nats)
+    where = f", highest around token {seen.burst_token}" if side == "burst" else ""
+    return (
+        f"largest {side} over {seen.window} tokens is {height:.2f} nats{where}; "
+        f"evidence begins at {seen.gate_nats:.2f}"
+    )
+
+
+@describe.register
+def _(detail: AlignmentTail) -> str:
+    return (
+        f"alignment with the query jumps by {detail.jump:.3f} between neighbouring windows, at most "
+        f"{detail.tail_maximum:.3f} in the tail (probability {detail.probability:.2g})"
+    )
+
+
+@describe.register
+def _(detail: NeighborhoodDetail) -> str:
+    contrast = detail.contrast
+    if contrast.eligible == 0:
+        return "no neighbour is both close (cosine 0.85) and differently worded (overlap 0.60)"
+    kept = [edge for edge in detail.edges if edge.eligible][:_SHOWN]
+    named = ", ".join(
+        f"{visible(edge.document_id, limit=60)} ({edge.similarity:.3f})" for edge in kept
+    )
+    return (
+        f"{contrast.eligible} differently worded neighbours stand at mean cosine "
+        f"{contrast.mean_top:.3f} where the neighbourhood ends at {contrast.background:.3f}: {named}; "
+        f"{detail.probability:.2%} of the corpus is as dense, the alert budget is {detail.budget:.2%}"
+    )
+
+
+def _decision(verdict: Verdict) -> str:
+    bound = "" if verdict.complete else "at least "
+    comparison = {
+        Decision.FLAGGED: "reaches",
+        Decision.CLEAR: "stays below",
+        Decision.UNDECIDED: "stays below, with evidence missing,",
+    }[verdict.decision]
+    return (
+        f"{verdict.decision.value.capitalize()}: score {bound}{verdict.score:.3f} {comparison} "
+        f"the threshold {verdict.threshold:g} (profile {verdict.profile})."
+    )

