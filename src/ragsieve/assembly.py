@@ -43,7 +43,9 @@ def text_embedder(
     else:
         preset = retriever_preset(chosen.retriever)
         place = chosen.retriever_path or preset.model
-    return HubTextEmbedder(ModelSource(place), preset, options=_options(settings), progress=progress)
+    return HubTextEmbedder(
+        ModelSource(place), preset, options=_options(settings), progress=progress
+    )
 
 
 def causal_scorer(settings: Settings) -> CausalScorer | None:
@@ -106,7 +108,10 @@ def _resolved(settings: Settings, choice: str, embedded: str) -> str | None:
     if choice != "auto":
         return choice
     # "auto" must never fail: it takes the embedded model exactly when it could run.
-    if importlib.util.find_spec("torch") is None or importlib.util.find_spec("transformers") is None:
+    if (
+        importlib.util.find_spec("torch") is None
+        or importlib.util.find_spec("transformers") is None
+    ):
         return None
     try:
         model_path(settings.models_dir, embedded)

@@ -60,7 +60,7 @@ class Settings(BaseSettings):
     )
 
     profile: str = DEFAULT_PROFILE
-    models_dir: Path = Field(default_factory=lambda: _default_models_dir())
+    models_dir: Path = Field(default_factory=lambda: _default_models_dir())  # noqa: PLW0108 -- defined below
     models: ModelSettings = ModelSettings()
     query: PaperQueryConfig = PaperQueryConfig()
     corpus: PaperCorpusConfig = PaperCorpusConfig()

@@ -30,7 +30,7 @@ class HubTextEmbedder:
 
     :param preset: pooling, prefixes and truncation of this model.
     :param batch_tokens: tokens of one batch, padding included.
-    :param progress: called after each batch with the number of texts finished in this call.
+    :param progress: called after each batch with the number of texts it held.
     :raises ModelFilesError: when the model is not here or damaged.
     """
 
@@ -80,16 +80,14 @@ class HubTextEmbedder:
 
     def _embed(self, texts: Sequence[str], prefix: str) -> FloatArray:
         vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
-        finished = 0
         with model_errors(self._loaded.identity):
             prefixed = [prefix + text[:MAX_TEXT_CHARACTERS] for text in texts]
             tokens = tokenize(self._loaded.tokenizer, prefixed, max_tokens=self._max_tokens)
             lengths = [len(text) for text in tokens]
             for rows in length_sorted_batches(lengths, token_budget=self._batch_tokens):
                 vectors[rows] = self._forward([tokens[row].ids for row in rows])
-                finished += len(rows)
                 if self._progress is not None:
-                    self._progress(finished)
+                    self._progress(len(rows))
         self._check_finite(vectors)
         return vectors
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -172,7 +173,9 @@ def _check_encoder(embeddings: Path, identity: str) -> None:
         )
 
 
-def _prediction_rows(rows, outcomes):  # type: ignore[no-untyped-def]
+def _prediction_rows(
+    rows: Sequence[ContextRow], outcomes: Sequence[Outcome]
+) -> Iterator[dict[str, Any]]:
     for row, outcome in zip(rows, outcomes, strict=True):
         for verdict in outcome.verdicts:
             yield query_fields(

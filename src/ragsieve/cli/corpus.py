@@ -36,10 +36,14 @@ def embed(
     settings = load_settings(config, models_dir=models_dir, models=models)
     corpus = read_corpus(documents)
     with console.progress("embedding", len(corpus)) as advance:
-        embedder = text_embedder(settings, progress=_by_increment(advance))
+        embedder = text_embedder(settings, progress=advance)
         rows = embedder.embed_documents([document.content for document in corpus])
     write_embeddings(output, rows, corpus, embedder.identity)
-    fields = {"documents": len(corpus), "dimension": embedder.dimension, "encoder": embedder.identity}
+    fields = {
+        "documents": len(corpus),
+        "dimension": embedder.dimension,
+        "encoder": embedder.identity,
+    }
     console.result(fields, [f"{len(corpus):,} documents embedded with {embedder.identity}"])
 
 
@@ -64,7 +68,9 @@ def scan(
         result = detector.scan(corpus, rows, progress=advance)
     write_jsonl(output, (verdict_fields(verdict) for verdict in result))
     if result.k_used < detector.neighbors:
-        console.note(f"tiny corpus: {result.k_used} neighbours a document, not {detector.neighbors}")
+        console.note(
+            f"tiny corpus: {result.k_used} neighbours a document, not {detector.neighbors}"
+        )
     counts = Counter(result.decisions)
     console.result(_scan_fields(result, counts), _scan_lines(result, counts))
     leave(findings=bool(counts[Decision.FLAGGED]), partial=bool(counts[Decision.UNDECIDED]))
@@ -97,7 +103,3 @@ def _scan_lines(result: Scan, counts: Counter[Decision]) -> list[str]:
     if truncated:
         lines.append(f"The end of {truncated:,} very long documents was not examined.")
     return lines
-
-
-def _by_increment(advance):  # type: ignore[no-untyped-def]
-    return advance

@@ -49,9 +49,13 @@ def evaluate(
     ]
     header = ("cell", "poison", "clean", "AUROC", "found at 5%", "removed", "clean removed")
     console.table("Evaluation", header, rows)
-    lines = [f"{report.flagged:,} of {report.predictions:,} flagged, {report.undecided:,} undecided"]
+    lines = [
+        f"{report.flagged:,} of {report.predictions:,} flagged, {report.undecided:,} undecided"
+    ]
     if known is None:
-        lines.append("No labels: AUROC and detection are unavailable, removal counts all documents.")
+        lines.append(
+            "No labels: AUROC and detection are unavailable, removal counts all documents."
+        )
     console.result(fields, lines)
 
 

@@ -13,9 +13,7 @@ Embeddings = Annotated[
 ]
 Output = Annotated[Path, typer.Option(help="File to write; replaced only when complete.")]
 Profile = Annotated[str | None, typer.Option(help="Detector profile: paper.")]
-Config = Annotated[
-    Path | None, typer.Option(help="TOML settings; unknown keys are errors.")
-]
+Config = Annotated[Path | None, typer.Option(help="TOML settings; unknown keys are errors.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 ModelsDir = Annotated[
     Path | None, typer.Option(help="Where `ragsieve models pull` put the embedded models.")

@@ -1,0 +1,1 @@
+"""The material of the demonstration: real documents, questions about them, and poison."""
