@@ -90,12 +90,12 @@ def test_ten_million_characters_are_bounded(build):
     np.testing.assert_array_equal(vector, embedder.embed_documents([huge[:MAX_TEXT_CHARACTERS]]))
 
 
-def test_progress_counts_finished_texts(build, texts):
+def test_progress_gets_the_texts_of_each_batch(build, texts):
     seen = []
     build(batch_tokens=64, progress=seen.append).embed_documents(texts)
-    assert seen == sorted(seen)
     assert len(seen) > 1
-    assert seen[-1] == len(texts)
+    assert min(seen) > 0
+    assert sum(seen) == len(texts)
 
 
 def test_no_texts(build):

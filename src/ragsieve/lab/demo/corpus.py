@@ -4,11 +4,13 @@ Which documents remain, in this order:
 
 1. objects whose prose (see ``_prose``) has at least 12 words;
 2. of one id, the first in the order of ``_objects``;
-3. of one normalised text, the first: inherited and copied docstrings stay once;
-4. of texts whose word sets are nearly equal, the first: families that repeat one
-   template, such as the distributions of ``scipy.stats``, do not dominate;
-5. at most 4,200: those of well-known modules before others, those with fewer components
-   in their name (modules and functions before methods) before others, then by name.
+3. of texts whose word sets are equal or nearly so, the preferred one: inherited and copied
+   docstrings stay once, and families that repeat one template, such as the distributions
+   of ``scipy.stats``, do not dominate;
+4. at most 3,300, the preferred ones.
+
+Preferred are well-known modules before others, names of fewer components (modules and
+functions before methods) before longer ones, then alphabetical order.
 """
 
 from __future__ import annotations
@@ -21,8 +23,8 @@ from ragsieve.lab.demo._prose import prose_of, words_of
 from ragsieve.records import Document, Provenance
 
 LEAST_WORDS = 12
-MOST_WORDS = 180
-MOST_DOCUMENTS = 4200
+MOST_WORDS = 120
+MOST_DOCUMENTS = 3300
 # Word sets with a Jaccard index of at least this are the same text for a reader.
 SAME_WORDS = 0.8
 
@@ -43,9 +45,10 @@ def docstring_corpus() -> tuple[Document, ...]:
 
     :raises InputError: when numpy's or scipy's sources are not installed as files.
     """
-    documents = _distinct(_first_of_id(_document(item) for item in documented_objects()))
-    chosen = sorted(documents, key=lambda document: _preference(document.id))
-    return tuple(sorted(chosen[:MOST_DOCUMENTS], key=lambda document: document.id))
+    documents = _first_of_id(_document(item) for item in documented_objects())
+    preferred = sorted(documents, key=lambda document: _preference(document.id))
+    chosen = _distinct(preferred)[:MOST_DOCUMENTS]
+    return tuple(sorted(chosen, key=lambda document: document.id))
 
 
 def _document(item: DocumentedObject) -> Document:
@@ -70,7 +73,7 @@ def _first_of_id(documents: Iterable[Document]) -> list[Document]:
 
 
 def _distinct(documents: Sequence[Document]) -> list[Document]:
-    """The documents without those whose word set is nearly that of an earlier one.
+    """The documents without those whose word set is nearly, or just, that of an earlier one.
 
     Exact, and cheap: two sets with a Jaccard index >= t share at least one of the
     ``|x| - ceil(t |x|) + 1`` rarest words of either, so only those are looked up.

@@ -8,12 +8,23 @@ from collections.abc import Mapping, Sequence
 
 from ragsieve.detectors.corpus import CorpusDetector
 from ragsieve.explain import explain_evidence, strongest
-from ragsieve.lab.demo.poison import Planting, PoisonLabel
+from ragsieve.lab.demo.poison import PoisonLabel
+from ragsieve.lab.demo.questions import Question
 from ragsieve.lab.demo.result import Catch, DefenseRow, Miss
 from ragsieve.records import Document, Outcome, RankedDocument, Scan, Verdict
 
 _EXCERPT = 150
 CATCHES = 3
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Staging:
+    """What was planted, for which questions, and the questions left alone."""
+
+    documents: tuple[Document, ...]
+    labels: Mapping[str, PoisonLabel]
+    targets: tuple[Question, ...]
+    unpoisoned: tuple[Question, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -24,19 +35,19 @@ class Trial:
     outcomes: tuple[Outcome, ...]
 
 
-def defense_row(trial: Trial, planting: Planting, context_size: int) -> DefenseRow:
+def defense_row(trial: Trial, staging: Staging, context_size: int) -> DefenseRow:
     """The figures of one defence."""
-    attacked = trial.outcomes[: len(planting.targets)]
-    untouched = trial.outcomes[len(planting.targets) :]
-    hits = [poison_in(outcome.kept, planting.labels) for outcome in attacked]
+    attacked = trial.outcomes[: len(staging.targets)]
+    untouched = trial.outcomes[len(staging.targets) :]
+    hits = [poison_in(outcome.kept, staging.labels) for outcome in attacked]
     by_attack = collections.Counter(
-        str(planting.labels[name].attack) for names in hits for name in names
+        str(staging.labels[name].attack) for names in hits for name in names
     )
     removed, candidates = 0, 0
     for outcome in untouched:
         gone = {*outcome.quarantined_ids, *outcome.removed_ids}
         first = [entry.document.id for entry in outcome.ranking.entries[:context_size]]
-        clean = [name for name in first if name not in planting.labels]
+        clean = [name for name in first if name not in staging.labels]
         candidates += len(clean)
         removed += sum(name in gone for name in clean)
     return DefenseRow(
@@ -60,28 +71,28 @@ def find_catches(
     scan: Scan,
     documents: Sequence[Document],
     both: Trial,
-    planting: Planting,
+    staging: Staging,
 ) -> tuple[Catch, ...]:
     """Flagged poison with its strongest evidence in words: each detector and attack in turn."""
     rows = {name: row for row, name in enumerate(scan.document_ids)}
-    by_scan = [name for name in scan.flagged_ids if name in planting.labels]
+    by_scan = [name for name in scan.flagged_ids if name in staging.labels]
     by_scan.sort(key=lambda name: -scan.scores[rows[name]])
     found = [
         _catch(
-            "the RSG scan", detector.explain(documents, scan, rows[name]), documents, rows, planting
+            "the RSG scan", detector.explain(documents, scan, rows[name]), documents, rows, staging
         )
-        for name in _one_an_attack(by_scan, planting.labels)
+        for name in _one_an_attack(by_scan, staging.labels)
     ]
     verdicts = {
         verdict.document_id: verdict
         for outcome in both.outcomes
         for verdict in outcome.verdicts
-        if verdict.flagged and verdict.document_id in planting.labels
+        if verdict.flagged and verdict.document_id in staging.labels
     }
     by_filter = sorted(verdicts, key=lambda name: -verdicts[name].score)
     filtered = [
-        _catch("the RSQ filter", verdicts[name], documents, rows, planting)
-        for name in _one_an_attack(by_filter, planting.labels)
+        _catch("the RSQ filter", verdicts[name], documents, rows, staging)
+        for name in _one_an_attack(by_filter, staging.labels)
     ]
     # The filter sees only what the scan let through: show one of its catches when there is one.
     chosen = found[: CATCHES - min(1, len(filtered))]
@@ -89,23 +100,23 @@ def find_catches(
 
 
 def find_misses(
-    both: Trial, scan: Scan, documents: Sequence[Document], planting: Planting
+    both: Trial, scan: Scan, documents: Sequence[Document], staging: Staging
 ) -> tuple[Miss, ...]:
     """Planted documents that both detectors left in a context."""
     rows = {name: row for row, name in enumerate(scan.document_ids)}
     misses = []
-    for outcome in both.outcomes[: len(planting.targets)]:
+    for outcome in both.outcomes[: len(staging.targets)]:
         scored = {verdict.document_id: verdict.score for verdict in outcome.verdicts}
         misses += [
             Miss(
                 name,
-                str(planting.labels[name].attack),
+                str(staging.labels[name].attack),
                 outcome.ranking.query,
                 documents[rows[name]].content[:_EXCERPT],
                 float(scan.scores[rows[name]]),
                 scored.get(name),
             )
-            for name in poison_in(outcome.kept, planting.labels)
+            for name in poison_in(outcome.kept, staging.labels)
         ]
     return tuple(misses)
 
@@ -122,10 +133,10 @@ def _catch(
     verdict: Verdict,
     documents: Sequence[Document],
     rows: Mapping[str, int],
-    planting: Planting,
+    staging: Staging,
 ) -> Catch:
-    label = planting.labels[verdict.document_id]
-    question = next(one.question for one in planting.targets if one.id == label.query_id)
+    label = staging.labels[verdict.document_id]
+    question = next(one.question for one in staging.targets if one.id == label.query_id)
     evidence = strongest(verdict)
     return Catch(
         verdict.document_id,

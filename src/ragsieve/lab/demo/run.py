@@ -20,9 +20,9 @@ from ragsieve.defense.serial import Quarantine, serial_defense
 from ragsieve.errors import EmbeddingError, OutputError
 from ragsieve.files.embeddings import encoder_of, read_embeddings, write_embeddings
 from ragsieve.lab.demo.corpus import docstring_corpus
-from ragsieve.lab.demo.measure import Trial, defense_row, find_catches, find_misses
-from ragsieve.lab.demo.poison import Attack, Planting, plant
-from ragsieve.lab.demo.questions import load_questions
+from ragsieve.lab.demo.measure import Staging, Trial, defense_row, find_catches, find_misses
+from ragsieve.lab.demo.poison import Attack, draw, plant
+from ragsieve.lab.demo.questions import demo_questions
 from ragsieve.lab.demo.report import PlotData, write_report
 from ragsieve.lab.demo.result import DemoResult, read_result, save_result
 from ragsieve.ports import TextEmbedder
@@ -31,6 +31,7 @@ from ragsieve.retrieval import rank
 from ragsieve.settings import Settings
 
 DEPTH = 100
+UNPOISONED = 56
 
 
 def run_demo(
@@ -63,19 +64,19 @@ def _run(
 ) -> DemoResult:
     note("reading the documentation of the standard library, numpy and scipy")
     clean = docstring_corpus()
-    planting = plant(load_questions(), np.random.default_rng(seed))
-    documents = (*clean, *planting.documents)
+    staging = _staged(seed)
+    documents = (*clean, *staging.documents)
     embedder = assembly.text_embedder(settings)
     rows = np.concatenate(
         [
             _corpus_rows(output / "corpus.npy", clean, embedder, note),
-            embedder.embed_documents([document.content for document in planting.documents]),
+            embedder.embed_documents([document.content for document in staging.documents]),
         ]
     )
     note(f"scanning {len(documents):,} documents")
     corpus_detector = assembly.corpus_detector(settings)
     scan = corpus_detector.scan(documents, rows)
-    asked = [Query(one.id, one.question) for one in (*planting.targets, *planting.unpoisoned)]
+    asked = [Query(one.id, one.question) for one in (*staging.targets, *staging.unpoisoned)]
     vectors = embedder.embed_queries([query.text for query in asked])
     rankings = rank(asked, documents, vectors, rows, depth=DEPTH)
     note(f"judging {len(rankings)} retrievals, alone and after the quarantine")
@@ -83,20 +84,30 @@ def _run(
     result = DemoResult(
         seed=seed,
         documents=len(clean),
-        planted=len(planting.documents),
-        targets=len(planting.targets),
-        unpoisoned=len(planting.unpoisoned),
-        planted_by_attack=_planted(planting),
-        poison_flagged_by_scan=sum(name in planting.labels for name in scan.flagged_ids),
-        clean_flagged_by_scan=sum(name not in planting.labels for name in scan.flagged_ids),
-        rows=tuple(defense_row(trial, planting, settings.query.candidates) for trial in trials),
-        catches=find_catches(corpus_detector, scan, documents, trials[-1], planting),
-        misses=find_misses(trials[-1], scan, documents, planting),
+        planted=len(staging.documents),
+        targets=len(staging.targets),
+        unpoisoned=len(staging.unpoisoned),
+        planted_by_attack=_planted(staging),
+        poison_flagged_by_scan=sum(name in staging.labels for name in scan.flagged_ids),
+        clean_flagged_by_scan=sum(name not in staging.labels for name in scan.flagged_ids),
+        rows=tuple(defense_row(trial, staging, settings.query.candidates) for trial in trials),
+        catches=find_catches(corpus_detector, scan, documents, trials[-1], staging),
+        misses=find_misses(trials[-1], scan, documents, staging),
         unavailable=unavailable,
         report=str(report),
     )
-    write_report(report, result, _plot_data(scan, trials, planting))
+    write_report(report, result, _plot_data(scan, trials, staging))
     return result
+
+
+def _staged(seed: int) -> Staging:
+    questions = demo_questions()
+    # The draw is the first thing a planting does: the same seed gives the same targets.
+    split = draw(questions, np.random.default_rng(seed))
+    planting = plant(questions, np.random.default_rng(seed))
+    order = np.random.default_rng(seed).permutation(len(split.untouched))[:UNPOISONED]
+    rest = tuple(split.untouched[place] for place in sorted(order.tolist()))
+    return Staging(planting.documents, planting.labels, split.targets, rest)
 
 
 def _trials(
@@ -143,19 +154,19 @@ def _corpus_rows(
     return fresh
 
 
-def _planted(planting: Planting) -> dict[str, int]:
-    attacks = [label.attack for label in planting.labels.values()]
+def _planted(staging: Staging) -> dict[str, int]:
+    attacks = [label.attack for label in staging.labels.values()]
     return {str(attack): attacks.count(attack) for attack in Attack}
 
 
-def _plot_data(scan: Scan, trials: Sequence[Trial], planting: Planting) -> PlotData:
+def _plot_data(scan: Scan, trials: Sequence[Trial], staging: Staging) -> PlotData:
     alone = trials[2]
     verdicts = [
-        (verdict.score, verdict.document_id in planting.labels)
+        (verdict.score, verdict.document_id in staging.labels)
         for outcome in alone.outcomes
         for verdict in outcome.verdicts
     ]
-    planted = np.array([name in planting.labels for name in scan.document_ids])
+    planted = np.array([name in staging.labels for name in scan.document_ids])
     return PlotData(
         corpus_scores=scan.scores,
         corpus_planted=planted,
