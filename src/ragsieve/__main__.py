@@ -1,6 +1,6 @@
 """``python -m ragsieve``."""
 
-from ragsieve.cli import main
+from ragsieve.cli.main import main
 
 if __name__ == "__main__":
     main()

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from ragsieve.backends.loading import LoadOptions, ModelSource
-from ragsieve.backends.tokens import HubTokenEncoder
+from ragsieve.backends.tokens import _CUTTABLE, HubTokenEncoder, _cut_layers
 from ragsieve.errors import ConfigError
 from ragsieve.ports import TokenEncoder
 
@@ -82,3 +82,31 @@ def test_is_the_port(build):
     assert isinstance(build(), TokenEncoder)
     assert "layer=2" in build(2).identity
     assert build().states([], max_tokens=5) == []
+
+
+@pytest.mark.parametrize("kind", sorted(_CUTTABLE))
+@pytest.mark.parametrize("layer", [0, 2])
+def test_every_family_that_is_cut_gives_the_full_models_states(kind, layer):
+    import torch
+    from transformers import AutoConfig, AutoModel
+
+    torch.manual_seed(4)
+    config = AutoConfig.for_model(
+        kind,
+        vocab_size=20,
+        hidden_size=16,
+        embedding_size=16,
+        num_hidden_layers=3,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=40,
+    )
+    model = AutoModel.from_config(config).eval()
+    inputs = {
+        "input_ids": torch.tensor([[5, 6, 7, 8], [9, 10, 1, 1]]),
+        "attention_mask": torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]]),
+    }
+    with torch.no_grad():
+        full = model(**inputs, output_hidden_states=True).hidden_states[layer]
+        assert _cut_layers(model, layer)
+        torch.testing.assert_close(model(**inputs).last_hidden_state, full)

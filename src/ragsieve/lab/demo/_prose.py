@@ -30,12 +30,12 @@ _ROLE = re.compile(r":(?:[a-z]+:)?[a-z]+:`~?([^`<]*?)(?:\s*<[^`]*>)?`|:math:")
 _LINK = re.compile(r"`~?([^`<]+?)\s*<[^`>]+>`_*")
 _CITATION = re.compile(r"\[([\w.]{1,12})\]_")
 _TABLE = re.compile(r"^\s*(\+[-=+]+|\|.*|[-=]{2,}( +[-=]{2,})+)\s*$")
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z`\"'(])")
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z`\"'(]|[-*] )")
 _WORD = re.compile(r"[a-z0-9]+")
 
 
 def prose_of(docstring: str, *, limit: int) -> str:
-    """The prose of a docstring on one line, at most ``limit`` words, cut at a sentence if one ends.
+    """The prose of a docstring on one line, at most ``limit`` words, cut at a sentence where possible.
 
     :param limit: in words, as white space separates them.
     """
@@ -57,11 +57,12 @@ def words_of(text: str) -> list[str]:
 
 
 def _capped(text: str, limit: int) -> str:
+    """At most ``limit`` words; a sentence is cut only if little would stand without it."""
     kept: list[str] = []
     for sentence in sentences_of(text):
         words = sentence.split()
         if len(kept) + len(words) > limit:
-            return " ".join(kept or words[:limit])
+            return " ".join(kept if len(kept) > limit // 3 else [*kept, *words][:limit])
         kept += words
     return " ".join(kept)
 

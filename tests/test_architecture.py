@@ -1,0 +1,143 @@
+"""Who may import whom, and what no module may do."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ragsieve
+
+ROOT = Path(ragsieve.__file__).parent
+GROUND = {"errors", "records", "ports", "display", "_jsonl", "_atomic", "_extras"}
+ALLOWED = {
+    "evidence": GROUND,
+    "detectors": GROUND | {"evidence"},
+    "defense": GROUND | {"evidence", "detectors"},
+    "files": GROUND,
+    "backends": GROUND,
+    "testing": GROUND,
+    "explain": GROUND | {"evidence"},
+    "retrieval": GROUND | {"evidence"},
+    "settings": GROUND | {"detectors", "defense"},
+    "assembly": GROUND | {"evidence", "detectors", "defense", "files", "backends", "settings"},
+}
+ALLOWED["lab"] = ALLOWED["assembly"] | {"assembly", "explain", "retrieval", "testing", ""}
+ALLOWED["cli"] = ALLOWED["lab"] | {"lab"}
+LABEL_WORDS = ("poison", "label")
+
+
+def modules():
+    for path in sorted(ROOT.rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        yield path, parts
+
+
+def name_of(parts):
+    return ".".join(part for part in ("ragsieve", *parts) if part != "__init__")
+
+
+def imports_of(path, *, top_level_only):
+    tree = ast.parse(path.read_text("utf-8"))
+    nodes = tree.body if top_level_only else ast.walk(tree)
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+@pytest.mark.parametrize(
+    ("path", "parts"), list(modules()), ids=lambda v: v.name if isinstance(v, Path) else ""
+)
+def test_imports_flow_one_way(path, parts):
+    room = parts[0]
+    if room in {"__init__", "__main__"}:
+        return
+    allowed = ALLOWED.get(room, GROUND) | {room}
+    used = {
+        [*name.split("."), ""][1]
+        for name in imports_of(path, top_level_only=False)
+        if name.split(".")[0] == "ragsieve"
+    }
+    known = {parts[0] for _, parts in modules()} | {""}
+    assert (used & known) - allowed == set()
+
+
+def test_evidence_needs_numpy_alone():
+    standard = set(sys.stdlib_module_names) | {"numpy", "scipy", "ragsieve"}
+    for path, parts in modules():
+        if parts[0] == "evidence":
+            assert {n.split(".")[0] for n in imports_of(path, top_level_only=False)} <= standard
+
+
+def test_no_import_cycle():
+    names = {name_of(parts): path for path, parts in modules()}
+    graph = {
+        name: {
+            used for used in imports_of(path, top_level_only=True) if used in names and used != name
+        }
+        for name, path in names.items()
+    }
+    done, open_ = set(), []
+
+    def visit(name):
+        assert name not in open_, f"cycle: {' -> '.join([*open_[open_.index(name) :], name])}"
+        if name in done:
+            return
+        open_.append(name)
+        for used in graph[name]:
+            visit(used)
+        open_.pop()
+        done.add(name)
+
+    for name in graph:
+        visit(name)
+    assert len(done) == len(names)
+
+
+def test_no_module_is_too_long():
+    long = [str(path) for path, _ in modules() if len(path.read_text("utf-8").splitlines()) > 400]
+    assert long == []
+
+
+def test_only_settings_reads_the_environment():
+    for path, _ in modules():
+        text = path.read_text("utf-8")
+        assert "os.environ" not in text, path
+        assert "getenv(" not in text, path
+
+
+def test_nothing_prints():
+    for path, _ in modules():
+        calls = [n for n in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(n, ast.Call)]
+        assert not any(isinstance(c.func, ast.Name) and c.func.id == "print" for c in calls), path
+
+
+def test_label_words_stay_in_the_lab():
+    for path, parts in modules():
+        if parts[0] in {"lab", "cli"}:
+            continue
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            name = getattr(node, "id", getattr(node, "attr", getattr(node, "arg", None)))
+            if isinstance(name, str):
+                assert not any(word in name.lower() for word in LABEL_WORDS), (path, name)
+
+
+HELP = """import runpy, sys
+sys.argv = ["ragsieve", "--help"]
+try: runpy.run_module("ragsieve", run_name="__main__")
+except SystemExit: pass
+"""
+
+
+@pytest.mark.parametrize("code", ["import ragsieve", HELP])
+def test_light_start(code):
+    heavy = "torch transformers matplotlib jinja2 safetensors gguf scipy.stats".split()
+    check = f"{code}\nimport sys\nprint('HEAVY', [m for m in {heavy!r} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+    assert done.stdout.strip().endswith("HEAVY []")
