@@ -1,0 +1,62 @@
+"""The documentation runs: its Python, its commands, its links."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from builders import clustered, write_jsonl
+from ragsieve.cli.main import run
+
+ROOT = Path(__file__).parents[1]
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+
+
+def blocks(page, kind):
+    return re.findall(rf"```{kind}\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+
+
+def test_the_readme_python_runs(capsys):
+    (code,) = blocks(ROOT / "README.md", "python")
+    exec(compile(code, "README.md", "exec"), {})  # noqa: S102 -- our own documentation
+    out = capsys.readouterr().out
+    assert "('b',)" in out
+    assert "two scripts touch" in out
+
+
+@pytest.mark.models
+def test_the_readme_commands_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    texts, _ = clustered(np.random.default_rng(4), 30)
+    write_jsonl(
+        Path("corpus.jsonl"), [{"id": f"d{i}", "text": f"{t} {i}"} for i, t in enumerate(texts)]
+    )
+    write_jsonl(Path("queries.jsonl"), [{"id": "q", "text": "who built the bridge"}])
+    lines = [
+        line
+        for block in blocks(ROOT / "README.md", "")
+        for line in block.splitlines()
+        if line.startswith("ragsieve ")
+    ]
+    assert len(lines) == 6
+    codes = [run(shlex.split(line.replace("DOC", "d1"))[1:]) for line in lines]
+    assert all(code in {0, 1, 3} for code in codes), codes
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)", page.read_text("utf-8")):
+        if "://" not in target:
+            assert (page.parent / target).exists(), target
+
+
+def test_every_command_is_documented():
+    text = "\n".join(page.read_text("utf-8") for page in PAGES)
+    for (
+        command
+    ) in "embed retrieve scan filter quarantine evaluate ablate explain models demo doctor".split():
+        assert f"ragsieve {command}" in text or f"`{command}`" in text, command
