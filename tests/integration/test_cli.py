@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -395,7 +396,12 @@ def test_ctrl_c_in_the_middle_of_a_scan_leaves_nothing(tmp_path):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    time.sleep(3)
+    # The rows are mapped into memory once the scan is under way.
+    maps = Path(f"/proc/{process.pid}/maps")
+    deadline = time.monotonic() + 60
+    while "e.npy" not in maps.read_text() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(0.5)
     assert process.poll() is None, "the scan ended before it could be interrupted"
     process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=60)
