@@ -22,8 +22,8 @@ def replacing(path: Path | str) -> Iterator[BinaryIO]:
     :raises OutputError: when the directory or the file cannot be written.
     """
     target = Path(path)
-    if target.is_dir():
-        raise OutputError(f"{target}: is a directory; expected a file name to write to")
+    if target.exists() and not target.is_file():
+        raise OutputError(f"{target}: is a directory or a device; expected a file name to write to")
     try:
         descriptor, name = tempfile.mkstemp(
             dir=target.parent, prefix=f".{target.name}.", suffix=".part"
@@ -64,8 +64,8 @@ def check_writable(path: Path | str) -> None:
     :raises OutputError: when the directory is missing or not writable.
     """
     target = Path(path)
-    if target.is_dir():
-        raise OutputError(f"{target}: is a directory; expected a file name to write to")
+    if target.exists() and not target.is_file():
+        raise OutputError(f"{target}: is a directory or a device; expected a file name to write to")
     parent = target.parent
     if not parent.is_dir():
         raise OutputError(f"{target}: the directory {parent} does not exist; create it first")

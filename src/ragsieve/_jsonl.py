@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,8 @@ class Row:
             return None
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self.error(field, f"expected a number, found {kind_of(value)}")
+        if not abs(value) <= sys.float_info.max:
+            raise self.error(field, "expected a finite number, found one beyond double precision")
         return float(value)
 
     def objects(self, field: str) -> list[Row]:

@@ -115,7 +115,7 @@ class Sieve:
         problem = self._detector.problem(flow.ranking)
         if problem is None:
             return flow
-        if self._policy.on_short is Resort.RAISE:
+        if self._policy.on_short is Resort.RAISE and len(flow.ranking) < self._detector.documents:
             raise RankingError(f"query {flow.ranking.query_id!r}: {problem}")
         return flow.noted(Step(self.name, Action.NOTED, problem), partial=True)
 
@@ -141,7 +141,7 @@ class Sieve:
         return dataclasses.replace(flow, ranking=flow.ranking.renumbered(first)).noted(*steps)
 
     def _apply(self, flow: Flow, verdicts: tuple[Verdict, ...]) -> Flow:
-        short = self._detector.problem(flow.ranking) is not None
+        short = len(flow.ranking) < self._detector.documents
         removed: list[int] = []
         steps, partial = [], False
         for place, verdict in enumerate(verdicts):
@@ -151,9 +151,9 @@ class Sieve:
                 removed.append(place)
             action = Action.REMOVED if remove else Action.NOTED
             steps.append(Step(self.name, action, reason, verdict.document_id, verdict.rank))
-        survivors = [
-            entry for place, entry in enumerate(flow.ranking.entries) if place not in removed
-        ]
+        # By id, so that a repeat further down cannot bring a removed document back.
+        gone = {verdicts[place].document_id for place in removed}
+        survivors = [entry for entry in flow.ranking.entries if entry.document.id not in gone]
         moved = dataclasses.replace(
             flow,
             ranking=flow.ranking.renumbered(survivors),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tokenize
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,12 @@ from ragsieve._atomic import replacing, write_text
 from ragsieve.errors import EmbeddingError
 from ragsieve.files.corpus import corpus_hash
 from ragsieve.records import Document, FloatArray
+
+# What numpy raises over damaged headers.
+_UNREADABLE = (
+    OSError, ValueError, EOFError, TypeError, OverflowError, SyntaxError,
+    tokenize.TokenError,
+)  # fmt: skip
 
 
 def manifest_path(path: Path | str) -> Path:
@@ -53,12 +60,12 @@ def read_embeddings(path: Path | str, documents: Sequence[Document]) -> npt.NDAr
     """
     source = Path(path)
     try:
-        rows = np.load(source, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+        # Reads the plain array format alone: neither archives nor pickled objects.
+        rows = np.lib.format.open_memmap(source, mode="r")
+    except _UNREADABLE as error:
         raise EmbeddingError(f"{source}: expected a .npy file of floats ({error})") from error
-    if not isinstance(rows, np.ndarray) or rows.ndim != 2:  # noqa: PLR2004 -- a matrix
-        shape = getattr(rows, "shape", "an archive")
-        raise EmbeddingError(f"{source}: expected shape (rows, dimension), found {shape}")
+    if rows.ndim != 2:  # noqa: PLR2004 -- a matrix
+        raise EmbeddingError(f"{source}: expected shape (rows, dimension), found {rows.shape}")
     if rows.shape[0] != len(documents):
         raise EmbeddingError(
             f"{source}: expected {len(documents)} rows, one a document, found {rows.shape[0]}; "
@@ -103,7 +110,7 @@ def _manifest(source: Path) -> dict[str, Any] | None:
         return None
     try:
         manifest = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise EmbeddingError(f"{path}: expected a JSON manifest ({error}); embed again") from error
     if not isinstance(manifest, dict):
         raise EmbeddingError(f"{path}: expected a JSON object; embed again")

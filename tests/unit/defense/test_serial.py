@@ -144,3 +144,12 @@ def test_nothing_retrieved_is_stated():
     outcome = serial_defense(detector()).run(ranking([]))
     assert outcome.kept == ()
     assert outcome.partial
+
+
+def test_a_repeat_further_down_cannot_bring_a_removed_document_back():
+    names = ["d1", "d2", *[f"d{i}" for i in range(3, 30)], "d2"]
+    policy = FilterPolicy(on_duplicates=Resort.KEEP)
+    bad = texts(30, bad={2, 30})
+    outcome = serial_defense(detector(), policy=policy).run(ranking(bad, ids=names))
+    assert "d2" in outcome.removed_ids
+    assert "d2" not in ids(outcome.survivors.entries)

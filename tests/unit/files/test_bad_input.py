@@ -193,3 +193,22 @@ def test_an_output_that_cannot_be_written(tmp_path):
         pass
     with pytest.raises(OutputError, match="is a directory"), replacing(tmp_path):
         pass
+
+
+def test_a_number_beyond_double_precision_is_refused(tmp_path):
+    entry = '{"id": "d", "rank": 1, "text": "x", "similarity": 1' + "0" * 400 + "}"
+    path = tmp_path / "c.jsonl"
+    path.write_text('{"query_id": "q", "query": "?", "documents": [' + entry + "]}\n")
+    with pytest.raises(RecordError, match="finite number"):
+        read_contexts(path)
+
+
+def test_a_device_is_no_output():
+    with pytest.raises(OutputError, match="device"), replacing("/dev/null"):
+        pass
+
+
+def test_a_damaged_archive_is_no_embedding_file(tmp_path):
+    (tmp_path / "e.npy").write_bytes(b"PK\x03\x04 damaged")
+    with pytest.raises(EmbeddingError, match=r"expected a \.npy file"):
+        read_embeddings(tmp_path / "e.npy", documents(["a"]))
