@@ -29,7 +29,8 @@ def test_the_readme_python_runs(capsys):
 
 
 @pytest.mark.models
-def test_the_readme_commands_run(tmp_path, monkeypatch):
+def test_the_readme_commands_run(tmp_path, monkeypatch, models_dir):
+    monkeypatch.setenv("RAGSIEVE_MODELS_DIR", str(models_dir))
     monkeypatch.chdir(tmp_path)
     texts, _ = clustered(np.random.default_rng(4), 30)
     write_jsonl(
