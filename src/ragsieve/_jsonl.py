@@ -45,6 +45,9 @@ class Row:
             raise self.error(field, "expected a string, found nothing; add the field")
         if not isinstance(value, str):
             raise self.error(field, f"expected a string, found {kind_of(value)}")
+        return self._valid(field, value)
+
+    def _valid(self, field: str, value: str) -> str:
         try:
             value.encode("utf-8")
         except UnicodeEncodeError as error:
@@ -123,7 +126,7 @@ class Row:
             return ()
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
             raise self.error(field, "expected a list of strings")
-        return tuple(value)
+        return tuple(self._valid(field, item) for item in value)
 
 
 def read_jsonl(path: Path | str) -> Iterator[Row]:

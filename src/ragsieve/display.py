@@ -6,6 +6,13 @@ import unicodedata
 
 _NAMED = {"\n": " ", "\t": " ", "\r": " "}
 
+# Letters and marks by category of which nothing is seen: the grapheme joiner, Hangul and Khmer
+# fillers, variation selectors.
+_BLANK = (
+    (0x034F, 0x034F), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F), (0x3164, 0x3164),
+    (0xFE00, 0xFE0F), (0xFFA0, 0xFFA0), (0xE0100, 0xE01EF),
+)  # fmt: skip
+
 
 def visible(text: str, *, limit: int | None = None) -> str:
     """``text`` on one line with every control, format, surrogate and private character spelled out.
@@ -24,6 +31,10 @@ def _glyph(character: str) -> str:
     if character in _NAMED:
         return _NAMED[character]
     category = unicodedata.category(character)
-    if category in {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}:
+    if category in {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"} or _is_blank(ord(character)):
         return f"<U+{ord(character):04X}>"
     return character
+
+
+def _is_blank(code: int) -> bool:
+    return any(first <= code <= last for first, last in _BLANK)

@@ -127,7 +127,7 @@ class PaperQueryRule:
         if self._causal is None:
             return _all_unavailable(SURPRISAL, "no causal language model is configured", views)
         try:
-            losses = dict(zip(texts, self._causal.losses(texts), strict=True))
+            losses = dict(zip(texts, _finite(self._causal.losses(texts)), strict=True))
         except BackendError as error:
             return _all_unavailable(SURPRISAL, f"causal language model failed: {error}", views)
         found = {text: surprisal_evidence(trace) for text, trace in losses.items()}
@@ -146,8 +146,8 @@ class PaperQueryRule:
         texts = _distinct(view.candidates + view.tail for view in usable)
         queries = _distinct((view.query,) for view in usable)
         try:
-            states = self._encoder.states(texts, max_tokens=self.config.document_tokens)
-            asked = self._encoder.states(queries, max_tokens=self.config.query_tokens)
+            states = _finite(self._encoder.states(texts, max_tokens=self.config.document_tokens))
+            asked = _finite(self._encoder.states(queries, max_tokens=self.config.query_tokens))
         except BackendError as error:
             return _all_unavailable(QUERY_ALIGNMENT, f"token encoder failed: {error}", views)
         of_text = dict(zip(texts, states, strict=True))
@@ -195,6 +195,12 @@ def _aligned(
         Evidence(QUERY_ALIGNMENT, one.evidence, probability=one.probability, detail=one)
         for one in found
     )
+
+
+def _finite(arrays: list[FloatArray]) -> list[FloatArray]:
+    if all(bool(np.isfinite(array).all()) for array in arrays):
+        return arrays
+    raise BackendError("it returned numbers that are not finite")
 
 
 def _distinct(groups: Iterable[tuple[str, ...]]) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ragsieve._jsonl import Row, read_jsonl
+from ragsieve._jsonl import Row, read_jsonl, to_json
 from ragsieve.records import Document, Provenance, Query
 
 
@@ -74,6 +74,13 @@ def metadata_of(row: Row) -> Mapping[str, Any]:
         return {}
     if not isinstance(value, dict):
         raise row.error("metadata", "expected an object")
+    try:
+        to_json(value).encode("utf-8")
+    except ValueError as error:
+        # What cannot be written again is refused now, not after the work.
+        raise row.error(
+            "metadata", f"expected valid Unicode and finite numbers ({error})"
+        ) from error
     return value
 
 

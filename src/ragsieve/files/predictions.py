@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -144,7 +145,9 @@ def _prediction_of(row: Row) -> Prediction:
         numbers={
             key: float(value)
             for key, value in row.fields.items()
-            if isinstance(value, int | float) and not isinstance(value, bool)
+            if isinstance(value, int | float)
+            and not isinstance(value, bool)
+            and abs(value) <= sys.float_info.max
         },
         query_id=row.text("query_id") if row.fields.get("query_id") is not None else None,
         removed=removed,

@@ -8,6 +8,8 @@ import pytest
 from builders import ranking, sentence
 from ragsieve import (
     Action,
+    CorpusDetector,
+    Document,
     FilterPolicy,
     Pipeline,
     Quarantine,
@@ -153,3 +155,109 @@ def test_a_repeat_further_down_cannot_bring_a_removed_document_back():
     outcome = serial_defense(detector(), policy=policy).run(ranking(bad, ids=names))
     assert "d2" in outcome.removed_ids
     assert "d2" not in ids(outcome.survivors.entries)
+
+
+@pytest.mark.parametrize("resort", list(Resort))
+def test_repeats_that_are_kept_are_a_matter_of_evidence_and_not_of_depth(resort):
+    # on_short is about rankings of fewer than n documents; this one has 30.
+    names = ["d1", "d2", "d1", *[f"d{i}" for i in range(4, 31)]]
+    policy = FilterPolicy(on_duplicates=Resort.KEEP, on_short=resort)
+    outcome = serial_defense(detector(), policy=policy).run(ranking(texts(30), ids=names))
+    assert outcome.removed_ids == ()
+    assert any("more than once" in step.reason for step in outcome.trace)
+    policy = FilterPolicy(on_duplicates=Resort.KEEP, on_unavailable=resort)
+    pipeline = serial_defense(detector(), policy=policy)
+    if resort is Resort.RAISE:
+        with pytest.raises(RankingError, match="unavailable: answer_anchor"):
+            pipeline.run(ranking(texts(30), ids=names))
+        return
+    left = pipeline.run(ranking(texts(30), ids=names)).survivors.entries
+    assert ("d1" in ids(left)) is (resort is Resort.KEEP)
+
+
+def corpus_scan(count, mixed=()):
+    """A scan that flags exactly the documents whose text mixes scripts inside a word."""
+    own = [Document(f"d{i}", "pаypal" if i in mixed else "plain") for i in range(1, count + 1)]
+    scan = CorpusDetector().scan(own, np.eye(count))
+    assert scan.flagged_ids == tuple(f"d{i}" for i in mixed)
+    return scan
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_trace_accounts_for_every_document(seed):
+    rng = np.random.default_rng(seed)
+    depth = int(rng.integers(18, 40))
+    flagged = sorted({int(i) for i in rng.integers(1, depth + 1, size=3)})
+    bad = {int(i) for i in rng.integers(1, 9, size=3)}
+    pipeline = serial_defense(detector(), scan=corpus_scan(depth, flagged))
+    outcome = pipeline.run(ranking(texts(depth, bad=bad)))
+    said = {(step.stage, step.action, step.document_id) for step in outcome.trace}
+    assert all(step.reason for step in outcome.trace)
+    assert set(outcome.quarantined_ids) == {f"d{i}" for i in flagged}
+    for name in outcome.quarantined_ids:
+        assert ("quarantine", Action.REMOVED, name) in said
+    for name in outcome.removed_ids:
+        assert ("sieve", Action.REMOVED, name) in said
+    judged = {verdict.document_id for verdict in outcome.verdicts}
+    assert judged.isdisjoint(outcome.quarantined_ids)
+    first = {f"d{i}" for i in range(1, 6)}
+    for name in ids(outcome.kept):
+        action = Action.KEPT if name in first else Action.REFILLED
+        assert ("refill", action, name) in said
+    gone = {*outcome.quarantined_ids, *outcome.removed_ids}
+    expected = [f"d{i}" for i in range(1, depth + 1) if f"d{i}" not in gone]
+    assert ids(outcome.survivors.entries) == expected
+    assert ids(outcome.kept) == expected[:5]
+    assert [e.rank for e in outcome.survivors.entries] == list(range(1, len(expected) + 1))
+    # What moved up after the judgement has no verdict of its own.
+    late = set(ids(outcome.kept)) - judged
+    assert len(late) == len(outcome.removed_ids)
+
+
+def test_survivors_are_judged_as_if_the_rest_had_never_been_retrieved():
+    everything = texts(30, bad={2})
+    outcome = serial_defense(detector(), scan=corpus_scan(30, (1, 9))).run(ranking(everything))
+    kept = [i for i in range(1, 31) if i not in {1, 9}]
+    alone = ranking([everything[i - 1] for i in kept], ids=[f"d{i}" for i in kept])
+    assert outcome.verdicts == detector().score(alone)
+    assert outcome.verdicts != detector().score(ranking(everything))
+
+
+def test_fewer_than_n_survivors_are_noted_and_leave_the_tail_unavailable():
+    outcome = serial_defense(detector(), scan=corpus_scan(21, (20, 21))).run(ranking(texts(21)))
+    assert outcome.partial
+    reasons = [step.reason for step in outcome.trace if step.document_id is None]
+    assert any("19 survivors, judging the retrieval needs 20" in reason for reason in reasons)
+    assert any("insufficient tail" in reason for reason in reasons)
+    assert not any(verdict.evidences[0].measured for verdict in outcome.verdicts)
+    assert all(verdict.evidences[2].measured for verdict in outcome.verdicts)
+    assert len(outcome.kept) == 5
+
+
+@pytest.mark.parametrize("resort", list(Resort))
+def test_a_document_newer_than_the_scan(resort):
+    policy = FilterPolicy(on_unavailable=resort)
+    pipeline = serial_defense(detector(), scan=corpus_scan(25), policy=policy)
+    if resort is Resort.RAISE:
+        with pytest.raises(RankingError, match="'d26' is not in the corpus scan"):
+            pipeline.run(ranking(texts(26)))
+        return
+    outcome = pipeline.run(ranking(texts(26)))
+    assert outcome.partial
+    action = Action.NOTED if resort is Resort.KEEP else Action.REMOVED
+    assert ("quarantine", action, "d26") in {
+        (step.stage, step.action, step.document_id) for step in outcome.trace
+    }
+    assert ("d26" in outcome.quarantined_ids) is (resort is Resort.REMOVE)
+
+
+def test_many_retrievals_are_defended_as_one_by_one():
+    rankings = [ranking(texts(n, bad={2}), query_id=str(n)) for n in (30, 3, 12, 20, 25)]
+    pipeline = serial_defense(detector(), scan=corpus_scan(30, (4,)))
+    assert pipeline.run_many(rankings) == [pipeline.run(one) for one in rankings]
+    assert pipeline.run_many([]) == []
+
+
+def test_a_context_holds_at_least_one_document():
+    with pytest.raises(ValueError, match="at least 1"):
+        Pipeline([], context_size=0)
