@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -141,3 +142,94 @@ def test_light_start(code):
     check = f"{code}\nimport sys\nprint('HEAVY', [m for m in {heavy!r} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     assert done.stdout.strip().endswith("HEAVY []")
+
+
+def docstrings(tree):
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    for node in ast.walk(tree):
+        if isinstance(node, kinds) and ast.get_docstring(node, clean=False) is not None:
+            yield id(node.body[0].value)
+        # A string of its own, below an attribute, is documentation too.
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            yield id(node.value)
+
+
+def words_of(tree):
+    """Every name, attribute, argument, definition, import and string of a module."""
+    skipped = set(docstrings(tree))
+    for node in ast.walk(tree):
+        for attribute in ("id", "attr", "arg", "name", "asname", "module"):
+            value = getattr(node, attribute, None)
+            if isinstance(value, str):
+                yield value
+        text = getattr(node, "value", None)
+        if isinstance(node, ast.Constant) and isinstance(text, str) and id(node) not in skipped:
+            yield text
+
+
+def test_label_words_stand_in_no_name_and_no_string_outside_the_lab():
+    seen = 0
+    for path, parts in modules():
+        if parts[0] in {"lab", "cli"}:
+            continue
+        found = list(words_of(ast.parse(path.read_text("utf-8"))))
+        seen += len(found)
+        assert [w for w in found if any(bad in w.lower() for bad in LABEL_WORDS)] == [], path
+    assert seen > 5_000
+
+
+def test_the_search_for_label_words_finds_them():
+    source = '''"""poison"""
+import a.label
+from b import c as poisoned
+def label_of(poison): "labels"; return row["poison"], row.label, f"{x} label"
+'''
+    found = [w for w in words_of(ast.parse(source)) if "label" in w or "poison" in w]
+    assert sorted(found) == sorted(
+        ["a.label", "poisoned", "label_of", "poison", "poison", "label", " label"]
+    )
+
+
+def test_every_room_has_its_rule():
+    rooms = {parts[0] for _, parts in modules()} - {"__init__", "__main__"}
+    assert rooms == GROUND | set(ALLOWED)
+
+
+def test_the_ground_floor_stands_on_nothing_else():
+    allowed = set(sys.stdlib_module_names) | {"numpy", "ragsieve"}
+    for path, parts in modules():
+        if parts[0] in GROUND:
+            used = {name.split(".")[0] for name in imports_of(path, top_level_only=False)}
+            assert used <= allowed, path
+
+
+def test_only_the_command_line_talks_to_the_terminal():
+    for path, parts in modules():
+        text = path.read_text("utf-8")
+        if parts[0] != "cli":
+            assert "sys.stdout" not in text, path
+            assert "sys.stderr" not in text, path
+
+
+@pytest.mark.parametrize(
+    "name", [name_of(parts) for _, parts in modules() if parts != ("__main__",)]
+)
+def test_every_module_is_documented_and_imports_alone(name):
+    module = importlib.import_module(name)
+    assert (module.__doc__ or "").strip().endswith((".", "?")) or "::" in module.__doc__
+
+
+def test_every_test_checks_something():
+    idle = []
+    for path in sorted(Path(__file__).parent.rglob("test_*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+                checks = any(
+                    isinstance(inner, ast.Assert)
+                    or getattr(inner, "attr", getattr(inner, "id", "")).startswith(
+                        ("raises", "fail", "assert_")
+                    )
+                    for inner in ast.walk(node)
+                )
+                idle += [] if checks else [f"{path.name}::{node.name}"]
+    assert idle == []

@@ -12,9 +12,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import typer
 
 from builders import clustered, write_jsonl
-from ragsieve.cli.main import run
+from ragsieve.cli import corpus as corpus_command
+from ragsieve.cli.main import app, run
 
 NO_MODELS = ["--causal-model", "none", "--token-model", "none"]
 
@@ -408,3 +410,123 @@ def test_ctrl_c_in_the_middle_of_a_scan_leaves_nothing(tmp_path):
     assert process.returncode == 130
     assert b"Traceback" not in error
     assert sorted(path.name for path in tmp_path.iterdir()) == ["corpus.jsonl", "e.npy"]
+
+
+def test_output_option_names_of_the_contract():
+    wanted = {
+        "scan": "--documents --embeddings --output --profile --json --config",
+        "filter": "--input --output --contexts-output --profile --json --config",
+        "quarantine": "--contexts --graph-predictions --output",
+        "evaluate": "--predictions --labels --output",
+        "ablate": "--predictions --variant --output",
+        "retrieve": "--documents --embeddings --queries --output --depth",
+        "explain": "--documents --embeddings --contexts --query-id --json",
+    }
+    commands = typer.main.get_command(app).commands
+    for name, options in wanted.items():
+        known = {option for one in commands[name].params for option in one.opts}
+        assert set(options.split()) <= known, name
+
+
+@pytest.mark.parametrize("depth", ["0", "-1", "x"])
+def test_a_depth_must_be_a_positive_number(corpus, depth, capsys):
+    files = ["--documents", f"{corpus}/corpus.jsonl", "--embeddings", f"{corpus}/e.npy"]
+    more = ["--queries", f"{corpus}/q.jsonl", "--output", f"{corpus}/x.jsonl", "--depth", depth]
+    assert run(["retrieve", *files, *more]) == 2
+    assert "--depth" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("number", ["1e999", "1" + "0" * 400])
+def test_an_absurd_number_is_bad_input_and_no_traceback(contexts, number, capsys):
+    text = contexts.read_text("utf-8").replace('"rank": 1,', f'"rank": 1, "similarity": {number},')
+    contexts.write_text(text, "utf-8")
+    assert sieve(contexts.parent, "--contexts-output", f"{contexts.parent}/r.jsonl") == 2
+    assert "field 'similarity': expected a finite number" in capsys.readouterr().err
+    assert not (contexts.parent / "p.jsonl").exists()
+    assert not (contexts.parent / "r.jsonl").exists()
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+def test_failing_half_way_leaves_the_earlier_file(corpus, monkeypatch, error, capsys):
+    (corpus / "scan.jsonl").write_text("before")
+    real, seen = corpus_command.verdict_fields, []
+
+    def fails_later(verdict):
+        seen.append(verdict)
+        if len(seen) > 30:
+            raise error
+        return real(verdict)
+
+    monkeypatch.setattr(corpus_command, "verdict_fields", fails_later)
+    code = scan(corpus)
+    assert code == (130 if isinstance(error, KeyboardInterrupt) else 2)
+    assert len(seen) == 31
+    assert (corpus / "scan.jsonl").read_text() == "before"
+    assert not list(corpus.glob(".*"))
+    if isinstance(error, OSError):
+        assert "No space left on device" in capsys.readouterr().err
+
+
+def test_an_unwritable_second_output_is_refused_before_the_first_is_written(contexts, capsys):
+    folder = contexts.parent
+    assert sieve(folder, "--contexts-output", str(folder / "absent" / "r.jsonl")) == 2
+    assert "does not exist" in capsys.readouterr().err
+    assert not (folder / "p.jsonl").exists()
+
+
+def test_a_pipe_is_no_output_and_stays_a_pipe(corpus, capsys):
+    os.mkfifo(corpus / "scan.jsonl")
+    assert scan(corpus) == 2
+    assert "expected a file name" in capsys.readouterr().err
+    assert (corpus / "scan.jsonl").is_fifo()
+
+
+def test_a_truncated_document_is_stated_in_words_and_in_json(tmp_path, capsys):
+    (tmp_path / "c.toml").write_text("[corpus]\nmax_characters = 10\n")
+    rows = [{"id": "a", "text": "twelve chars"}, {"id": "b", "text": "short"}]
+    write_jsonl(tmp_path / "corpus.jsonl", rows)
+    np.save(tmp_path / "e.npy", np.eye(2))
+    assert scan(tmp_path, "--config", f"{tmp_path}/c.toml") == 0
+    assert "The end of 1 very long documents was not examined" in capsys.readouterr().out
+    assert scan(tmp_path, "--config", f"{tmp_path}/c.toml", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["truncated_documents"] == 1
+    cut = [row["truncated_characters"] for row in rows_of(tmp_path / "scan.jsonl")]
+    assert cut == [2, 0]
+
+
+@pytest.mark.parametrize("flag", [[], ["--json"]], ids=["words", "json"])
+@pytest.mark.parametrize(
+    "character",
+    ["\x1b", "\u202e", "\x9b"],
+)
+def test_hostile_names_never_reach_a_terminal_raw(tmp_path, capsys, flag, character):
+    name = f"a{character}31m"
+    write_jsonl(tmp_path / "corpus.jsonl", [{"id": name, "text": "one"}, {"id": "b", "text": "x"}])
+    np.save(tmp_path / "e.npy", np.eye(2))
+    files = ["--documents", f"{tmp_path}/corpus.jsonl", "--embeddings", f"{tmp_path}/e.npy"]
+    neighbour = ["explain", name, *files, *flag]
+    assert run(neighbour) == 0
+    out = capsys.readouterr().out
+    assert "not that it is false" in out
+    assert character not in out
+
+
+def test_every_command_that_prints_json_prints_one_object(contexts, capsys):
+    folder = contexts.parent
+    scan(folder)
+    sieve(folder)
+    capsys.readouterr()
+    runs = [
+        ["scan", "--documents", f"{folder}/corpus.jsonl", "--embeddings", f"{folder}/e.npy",
+         "--output", f"{folder}/o"],
+        ["quarantine", "--contexts", str(contexts), "--graph-predictions", f"{folder}/scan.jsonl",
+         "--output", f"{folder}/o"],
+        ["evaluate", "--predictions", f"{folder}/p.jsonl", "--output", f"{folder}/o"],
+        ["ablate", "--predictions", f"{folder}/p.jsonl", "--variant", "without-surprisal",
+         "--output", f"{folder}/o"],
+    ]  # fmt: skip
+    for arguments in runs:
+        assert run([*arguments, "--json"]) in {0, 1, 3}
+        out = capsys.readouterr().out
+        assert out.endswith("}\n")
+        assert isinstance(json.loads(out), dict)

@@ -50,3 +50,27 @@ def test_a_model_that_is_not_here_is_an_error_and_not_a_download(tmp_path, no_ne
     assert run([*arguments, "--encoder", "bge-m3", "--encoder-path", str(tmp_path)]) == 2
     assert run([*arguments, "--encoder", "unheard-of"]) == 2
     assert not (tmp_path / "e.npy").exists()
+
+
+def test_scan_and_filter_without_models_open_no_connection(tmp_path, no_network, capsys):
+    texts, rows = clustered(np.random.default_rng(3), 30)
+    corpus = [{"id": f"d{i}", "text": text} for i, text in enumerate(texts)]
+    entries = [row | {"rank": rank} for rank, row in enumerate(corpus, 1)]
+    write_jsonl(tmp_path / "c.jsonl", corpus)
+    write_jsonl(tmp_path / "x.jsonl", [{"query_id": "q", "query": "?", "documents": entries}])
+    np.save(tmp_path / "e.npy", rows)
+    files = ["--documents", f"{tmp_path}/c.jsonl", "--embeddings", f"{tmp_path}/e.npy"]
+    assert run(["scan", *files, "--output", f"{tmp_path}/s.jsonl"]) in {0, 1}
+    sieve = ["filter", "--input", f"{tmp_path}/x.jsonl", "--output", f"{tmp_path}/p.jsonl"]
+    # "auto" finds no embedded model here and measures without: partial, not a download.
+    assert run([*sieve, "--models-dir", f"{tmp_path}/none"]) == 3
+    assert "no causal language model is configured" in capsys.readouterr().out
+    assert run([*sieve, "--models-dir", f"{tmp_path}/none", "--causal-model", "embedded"]) == 2
+    assert "ragsieve models pull" in capsys.readouterr().err
+
+
+def test_the_block_blocks(no_network):
+    with pytest.raises(AssertionError, match="connection was attempted"):
+        socket.create_connection(("127.0.0.1", 9))
+    with socket.socket() as open_, pytest.raises(AssertionError, match="connection"):
+        open_.connect(("127.0.0.1", 9))

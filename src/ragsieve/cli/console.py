@@ -50,7 +50,8 @@ class Console:
     def result(self, fields: Mapping[str, Any], lines: Sequence[str]) -> None:
         """The command's result: ``fields`` under ``--json``, else ``lines``."""
         if self._as_json:
-            sys.stdout.write(json.dumps(fields, ensure_ascii=False, allow_nan=False) + "\n")
+            # Escaped to ASCII: the reader gets every character back, a terminal gets none raw.
+            sys.stdout.write(json.dumps(fields, ensure_ascii=True, allow_nan=False) + "\n")
             return
         for line in lines:
             self._out.print(Text(visible(line)))
