@@ -127,17 +127,11 @@ class PaperQueryRule:
         if self._causal is None:
             return _all_unavailable(SURPRISAL, "no causal language model is configured", views)
         try:
-            losses = dict(zip(texts, _finite(self._causal.losses(texts)), strict=True))
+            losses = dict(zip(texts, self._causal.losses(texts), strict=True))
         except BackendError as error:
             return _all_unavailable(SURPRISAL, f"causal language model failed: {error}", views)
-        found = {text: surprisal_evidence(trace) for text, trace in losses.items()}
-        return [
-            tuple(
-                Evidence(SURPRISAL, found[text].evidence, detail=found[text])
-                for text in view.candidates
-            )
-            for view in views
-        ]
+        found = {text: _surprised(trace) for text, trace in losses.items()}
+        return [tuple(found[text] for text in view.candidates) for view in views]
 
     def _alignment(self, views: Sequence[QueryView]) -> list[tuple[Evidence, ...]]:
         if self._encoder is None:
@@ -146,8 +140,8 @@ class PaperQueryRule:
         texts = _distinct(view.candidates + view.tail for view in usable)
         queries = _distinct((view.query,) for view in usable)
         try:
-            states = _finite(self._encoder.states(texts, max_tokens=self.config.document_tokens))
-            asked = _finite(self._encoder.states(queries, max_tokens=self.config.query_tokens))
+            states = self._encoder.states(texts, max_tokens=self.config.document_tokens)
+            asked = self._encoder.states(queries, max_tokens=self.config.query_tokens)
         except BackendError as error:
             return _all_unavailable(QUERY_ALIGNMENT, f"token encoder failed: {error}", views)
         of_text = dict(zip(texts, states, strict=True))
@@ -186,6 +180,9 @@ def _aligned(
     if view.problem is not None:
         return _unavailable(QUERY_ALIGNMENT, view.problem, view)
     query = of_query[view.query]
+    used = [query, *(of_text[text] for text in view.candidates + view.tail)]
+    if not all(bool(np.isfinite(states).all()) for states in used):
+        return _unavailable(QUERY_ALIGNMENT, "the token encoder gave no finite states", view)
     jumps = np.array([alignment_jump(alignment_trace(of_text[text], query)) for text in view.tail])
     found = [
         alignment_evidence(alignment_jump(alignment_trace(of_text[text], query)), jumps)
@@ -197,10 +194,12 @@ def _aligned(
     )
 
 
-def _finite(arrays: list[FloatArray]) -> list[FloatArray]:
-    if all(bool(np.isfinite(array).all()) for array in arrays):
-        return arrays
-    raise BackendError("it returned numbers that are not finite")
+def _surprised(losses: FloatArray) -> Evidence:
+    # One text a model fails on says nothing about the others of its batch.
+    if not bool(np.isfinite(losses).all()):
+        return Evidence.unavailable(SURPRISAL, "the causal language model gave no finite losses")
+    found = surprisal_evidence(losses)
+    return Evidence(SURPRISAL, found.evidence, detail=found)
 
 
 def _distinct(groups: Iterable[tuple[str, ...]]) -> list[str]:

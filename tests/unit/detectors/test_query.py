@@ -137,3 +137,19 @@ def test_the_end_of_a_very_long_document_is_not_examined_and_that_is_stated():
     long = ["x" * 2_000_000, *texts(19)]
     verdict = QueryDetector().score(ranking(long))[0]
     assert verdict.truncated_characters == 1_000_000
+
+
+class BadOnce(FakeCausalScorer):
+    def losses(self, texts):
+        found = super().losses(texts)
+        return [
+            np.full(3, np.nan) if text == "bad text" else trace
+            for text, trace in zip(texts, found, strict=True)
+        ]
+
+
+def test_one_text_a_model_fails_on_leaves_the_others_measured():
+    rankings = [ranking(["bad text", *texts(19)]), ranking(texts(20, seed=9), query_id="z")]
+    first, second = QueryDetector(causal=BadOnce()).score_many(rankings)
+    assert "no finite losses" in by_name(first[0])["surprisal"].reason
+    assert all(by_name(verdict)["surprisal"].measured for verdict in (*first[1:], *second))

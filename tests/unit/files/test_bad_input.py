@@ -203,11 +203,6 @@ def test_a_number_beyond_double_precision_is_refused(tmp_path):
         read_contexts(path)
 
 
-def test_a_device_is_no_output():
-    with pytest.raises(OutputError, match="device"), replacing("/dev/null"):
-        pass
-
-
 def test_a_damaged_archive_is_no_embedding_file(tmp_path):
     (tmp_path / "e.npy").write_bytes(b"PK\x03\x04 damaged")
     with pytest.raises(EmbeddingError, match=r"expected a \.npy file"):
