@@ -1,19 +1,22 @@
 # `make demo` and `make test` set everything up themselves: a virtual environment, the package,
-# the embedded models. Nothing is written outside this folder.
+# the embedded models each of them needs. Nothing is written outside this folder.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 SEED ?= 1
 export RAGSIEVE_MODELS_DIR ?= $(CURDIR)/.cache/models
 export HF_HUB_OFFLINE ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
-.PHONY: demo test check types unit models docs clean
+.PHONY: demo test check types unit models light-model clean
+# Both set up the same environment.
+.NOTPARALLEL:
 
-demo: $(VENV)/.demo models
+demo: light-model
 	$(BIN)/ragsieve demo --output .demo --seed $(SEED)
 
-test: $(VENV)/.dev models
+test: models
 	$(MAKE) check types unit
 
 check:
@@ -26,22 +29,29 @@ types:
 unit:
 	$(BIN)/pytest
 
-models: $(VENV)/.demo
+light-model: $(VENV)/.light
+	$(BIN)/ragsieve models pull all-minilm-l6-v2-int8
+
+models: $(VENV)/.dev
 	$(BIN)/ragsieve models pull
 
-# torch first and by version: a bare `torch` may bring a CUDA build of several GB.
-$(VENV)/.torch:
+$(VENV)/.made:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
 	touch $@
 
-$(VENV)/.demo: $(VENV)/.torch pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[models,lab]'
+# What the demo needs; no torch.
+$(VENV)/.light: $(VENV)/.made pyproject.toml
+	$(INSTALL) --editable '.[light,lab]'
 	touch $@
 
-$(VENV)/.dev: $(VENV)/.demo pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[models,lab,dev]'
+# torch first and by version: a bare `torch` may bring a CUDA build of several GB.
+$(VENV)/.torch: $(VENV)/.made
+	$(INSTALL) torch==2.13.0
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.torch pyproject.toml
+	$(INSTALL) --editable '.[light,models,lab,dev]'
 	touch $@
 
 clean:

@@ -10,35 +10,20 @@ removed by the fixed rule. Embeddings are kept in the cache directory.
 from __future__ import annotations
 
 import argparse
-import hashlib
 from pathlib import Path
 
 import numpy as np
 
-from ragsieve.assembly import text_embedder
+from bench import embedded, encoder
 from ragsieve.detectors.corpus import CorpusDetector
 from ragsieve.files.corpus import read_corpus
 from ragsieve.lab.datasets import read_attacks
 from ragsieve.lab.metrics import auroc, detected_at
-from ragsieve.ports import TextEmbedder
-from ragsieve.records import Decision, Document, FloatArray
-from ragsieve.settings import load_settings
+from ragsieve.records import Decision
 
 ATTACKS = ("pr_b", "natural", "pr_w_contriever")
 COUNTS = (1, 3, 5)
 TARGETS = 100
-
-
-def embedded(embedder: TextEmbedder, documents: list[Document], cache: Path) -> FloatArray:
-    digest = hashlib.sha256(embedder.identity.encode())
-    for document in documents:
-        digest.update(document.content.encode() + b"\0")
-    path = cache / f"{digest.hexdigest()[:24]}.npy"
-    if not path.exists():
-        cache.mkdir(parents=True, exist_ok=True)
-        np.save(path, embedder.embed_documents([document.content for document in documents]))
-    rows: FloatArray = np.load(path)
-    return rows
 
 
 def main() -> None:
@@ -48,7 +33,7 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, default=Path(".cache/benchmarks"))
     options = parser.parse_args()
 
-    embedder = text_embedder(load_settings(models_dir=options.models_dir))
+    embedder = encoder("embedded", models_dir=options.models_dir, cache=options.cache)
     corpus = list(read_corpus(options.bench / "corpus.jsonl"))
     clean_rows = embedded(embedder, corpus, options.cache)
     detector = CorpusDetector("paper")

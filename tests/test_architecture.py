@@ -16,15 +16,17 @@ ROOT = Path(ragsieve.__file__).parent
 GROUND = {"errors", "records", "ports", "display", "_jsonl", "_atomic", "_extras"}
 ALLOWED = {
     "evidence": GROUND,
-    "detectors": GROUND | {"evidence"},
-    "defense": GROUND | {"evidence", "detectors"},
-    "files": GROUND,
+    "features": GROUND | {"evidence"},
+    "detectors": GROUND | {"evidence", "features"},
+    "defense": GROUND | {"evidence", "features", "detectors"},
+    "files": GROUND | {"evidence", "features"},
     "backends": GROUND,
     "testing": GROUND,
     "explain": GROUND | {"evidence"},
     "retrieval": GROUND | {"evidence"},
     "settings": GROUND | {"detectors", "defense"},
-    "assembly": GROUND | {"evidence", "detectors", "defense", "files", "backends", "settings"},
+    "assembly": GROUND
+    | {"evidence", "features", "detectors", "defense", "files", "backends", "settings"},
 }
 ALLOWED["lab"] = ALLOWED["assembly"] | {"assembly", "explain", "retrieval", "testing", ""}
 ALLOWED["cli"] = ALLOWED["lab"] | {"lab"}
@@ -70,7 +72,7 @@ def test_imports_flow_one_way(path, parts):
 
 
 def test_evidence_needs_numpy_alone():
-    standard = set(sys.stdlib_module_names) | {"numpy", "scipy", "ragsieve"}
+    standard = set(sys.stdlib_module_names) | {"numpy", "scipy", "regex", "ragsieve"}
     for path, parts in modules():
         if parts[0] == "evidence":
             assert {n.split(".")[0] for n in imports_of(path, top_level_only=False)} <= standard

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -21,7 +21,8 @@ def replacing(path: Path | str) -> Iterator[BinaryIO]:
 
     :raises OutputError: when the directory or the file cannot be written.
     """
-    target = Path(path)
+    # A link keeps pointing where it did; what it points at is replaced.
+    target = Path(path).resolve()
     if target.exists() and not target.is_file():
         raise OutputError(f"{target}: is a directory or a device; expected a file name to write to")
     try:
@@ -56,6 +57,26 @@ def write_text(path: Path | str, text: str) -> None:
     """
     with replacing(path) as handle:
         handle.write(text.encode("utf-8"))
+
+
+def check_distinct(outputs: Iterable[Path | None], inputs: Iterable[Path | None]) -> None:
+    """Fail before the work starts when a result would replace an input or another result.
+
+    :param outputs: files to be written; None for one that was not asked for.
+    :param inputs: files to be read.
+    :raises OutputError: when two of them are one file.
+    """
+    read = {path.resolve() for path in inputs if path is not None}
+    written: set[Path] = set()
+    for path in outputs:
+        if path is None:
+            continue
+        place = path.resolve()
+        if place in read:
+            raise OutputError(f"{path}: is an input of this command; write to another file")
+        if place in written:
+            raise OutputError(f"{path}: two results would be written there; choose two files")
+        written.add(place)
 
 
 def check_writable(path: Path | str) -> None:

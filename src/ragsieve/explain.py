@@ -5,11 +5,16 @@ from __future__ import annotations
 import functools
 
 from ragsieve.display import visible
+from ragsieve.evidence.alien import AlienDetail, RunTailDetail
 from ragsieve.evidence.alignment import AlignmentTail
 from ragsieve.evidence.anchors import AnchorEvidence
+from ragsieve.evidence.copying import CopyDetail
 from ragsieve.evidence.density import NeighborhoodDetail
-from ragsieve.evidence.scripts import ScriptProfile, ScriptTail
-from ragsieve.evidence.surprisal import SurprisalEvidence
+from ragsieve.evidence.gap import GapDetail
+from ragsieve.evidence.hidden import HiddenText
+from ragsieve.evidence.scripts import ScriptProfile, ScriptTail, ShareTail
+from ragsieve.evidence.surprisal import PeakSurprisal, SurprisalEvidence
+from ragsieve.evidence.writing import MixingDetail
 from ragsieve.records import Decision, Detail, Evidence, Verdict
 
 MEANING = (
@@ -139,6 +144,116 @@ def _(detail: NeighborhoodDetail) -> str:
     )
 
 
+@describe.register
+def _(detail: GapDetail) -> str:
+    copies = f"; {len(detail.copies)} near copies of it are left out" if detail.copies else ""
+    if not detail.group:
+        return f"too few neighbours are left to compare{copies}"
+    named = ", ".join(
+        f"{visible(one.document_id, limit=60)} ({one.similarity:.3f})"
+        for one in detail.group[:_SHOWN]
+    )
+    more = len(detail.group) - _SHOWN
+    tail = f" and {more} more" if more > 0 else ""
+    return (
+        f"{len(detail.group)} nearest documents stand out: {named}{tail}; their mean cosine "
+        f"{detail.mean:.3f} lies {detail.mean - detail.floor:.3f} above the floor "
+        f"{detail.floor:.3f} of the next ones, a gap of {detail.gap:.3f} where "
+        f"{detail.threshold:.3f} counts as full evidence{copies}"
+    )
+
+
+@describe.register
+def _(detail: AlienDetail) -> str:
+    run = detail.run
+    if detail.span is None or not run.stop:
+        return "no stretch of the document reads less like the corpus than the rest of it"
+    confirmed = (
+        "; no language model was asked"
+        if detail.confirmation is None
+        else f"; a language model's peak surprisal there is {detail.confirmation:.2f} of a blind guess"
+    )
+    return (
+        f"characters {detail.span.start} to {detail.span.stop}, "
+        f"'{visible(detail.excerpt, limit=120)}', hold {run.aliens} of {run.stop - run.start} tokens "
+        f"that follow their predecessor nowhere else in the corpus, against {run.outside} of "
+        f"{run.tokens - (run.stop - run.start)} in the rest of the document: "
+        f"{run.ratio_nats:.1f} nats, {detail.threshold_nats:.1f} count as full evidence{confirmed}"
+    )
+
+
+@describe.register
+def _(detail: RunTailDetail) -> str:
+    return (
+        f"its alien run of {detail.run_nats:.1f} nats stands against a median of "
+        f"{detail.tail_median_nats:.1f} in the tail; evidence begins at {detail.start_nats:.1f}"
+    )
+
+
+@describe.register
+def _(detail: CopyDetail) -> str:
+    if not detail.run.length or detail.span is None:
+        return "no word of the query is repeated"
+    asked = (
+        f"; {detail.question_share:.0%} of the tail open with a question"
+        if detail.question_share
+        else ""
+    )
+    return (
+        f"characters {detail.span.start} to {detail.span.stop} repeat {detail.run.length} of the "
+        f"query's {detail.query_tokens} tokens, '{visible(detail.excerpt, limit=120)}', where the tail "
+        f"repeats at most {detail.tail_longest}{asked}; this evidence is capped at {detail.cap:g}"
+    )
+
+
+@describe.register
+def _(detail: ShareTail) -> str:
+    return (
+        f"{detail.share:.1%} of letters lie outside the main script, at most "
+        f"{detail.tail_maximum:.1%} in the tail"
+    )
+
+
+@describe.register
+def _(detail: PeakSurprisal) -> str:
+    if not detail.tokens:
+        return "the document is too short to have a token loss"
+    return (
+        f"the most surprising 16 tokens, from token {detail.start} on, cost {detail.mean_nats:.2f} "
+        f"nats each, {detail.share:.2f} of a blind guess"
+    )
+
+
+@describe.register
+def _(detail: MixingDetail) -> str:
+    if not detail.found:
+        return "no word mixes writing systems without a reason"
+    words = ", ".join(
+        f"'{visible(token.text, limit=40)}' at character {token.start} "
+        f"({' and '.join(token.scripts)}, {token.reason})"
+        for token in detail.found[:_SHOWN]
+    )
+    more = len(detail.found) - _SHOWN
+    tail = f" and {more} more" if more > 0 else ""
+    return f"words that mix writing systems without a reason the text gives: {words}{tail}"
+
+
+@describe.register
+def _(detail: HiddenText) -> str:
+    if not detail.characters:
+        return "no invisible character is out of place"
+    kinds = {"bidi": "reordering", "zero_width": "zero-width", "tag": "text-carrying"}
+    shown = ", ".join(
+        f"U+{one.code_point:04X} ({kinds[one.kind]}) at character {one.offset}"
+        for one in detail.characters[:_SHOWN]
+    )
+    more = len(detail.characters) - _SHOWN
+    tail = f" and {more} more" if more > 0 else ""
+    turned = "; an override turns letters or digits around" if detail.reorders else ""
+    said = f"; they spell '{visible(detail.message, limit=40)}'" if detail.message else ""
+    return f"invisible characters that nothing asks for: {shown}{tail}{turned}{said}"
+
+
 def _decision(verdict: Verdict) -> str:
     bound = "" if verdict.complete else "at least "
     comparison = {
@@ -148,5 +263,5 @@ def _decision(verdict: Verdict) -> str:
     }[verdict.decision]
     return (
         f"{verdict.decision.value.capitalize()}: score {bound}{verdict.score:.3f} {comparison} "
-        f"the threshold {verdict.threshold:g} (profile {verdict.profile})."
+        f"the threshold {verdict.threshold:g} (profile {verdict.profile}; level {verdict.level})."
     )

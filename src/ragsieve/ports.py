@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
-from ragsieve.records import FloatArray
+from ragsieve.records import DocumentFeatures, FloatArray, Surroundings
 
 
 @runtime_checkable
@@ -15,6 +15,11 @@ class CausalScorer(Protocol):
     @property
     def identity(self) -> str:
         """Model, revision, dtype and truncation: whatever changes the numbers."""
+        ...
+
+    @property
+    def vocabulary_size(self) -> int:
+        """Tokens the model chooses from, V."""
         ...
 
     def losses(self, texts: Sequence[str]) -> list[FloatArray]:
@@ -73,4 +78,18 @@ class TextEmbedder(Protocol):
 
         :raises BackendError: when the model fails.
         """
+        ...
+
+
+@runtime_checkable
+class FeatureSource(Protocol):
+    """What an ingest scan knows, by document id."""
+
+    @property
+    def surroundings(self) -> Surroundings:
+        """Facts about the corpus as a whole."""
+        ...
+
+    def features(self, document_ids: Sequence[str]) -> tuple[DocumentFeatures, ...]:
+        """Facts about each document, in the order asked; empty ones where nothing is known."""
         ...

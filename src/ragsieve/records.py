@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -125,6 +125,36 @@ class Evidence:
         return cls(name=name, value=None, reason=reason)
 
 
+class Knowledge:
+    """Base of what a rule learned about a corpus; each profile defines its own."""
+
+    __slots__ = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DocumentFeatures:
+    """What an ingest scan knows about one document of a ranking.
+
+    :param embedding: shape (d,), unit length; None when unknown.
+    :param alien_run_nats: the ingest scan's; None when unknown.
+    """
+
+    embedding: FloatArray | None = None
+    alien_run_nats: float | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What an ingest scan knows about the corpus a ranking comes from.
+
+    :param gap_threshold: t_g of the ingest scan; None when unknown.
+    :param question_share: documents that open with a question, in [0, 1]; None when unknown.
+    """
+
+    gap_threshold: float | None = None
+    question_share: float | None = None
+
+
 class Decision(enum.StrEnum):
     """What the evidence says about one document."""
 
@@ -140,6 +170,11 @@ class Level(enum.StrEnum):
     REVIEW = "review"
     QUARANTINE = "quarantine"
 
+    def reaches(self, other: Level) -> bool:
+        """Whether this asks for as much as ``other``."""
+        order = list(Level)
+        return order.index(self) >= order.index(other)
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Verdict:
@@ -148,6 +183,7 @@ class Verdict:
     :param score: the combined evidence, >= 0; a lower bound while evidence is unavailable.
     :param threshold: flagged when score >= threshold.
     :param rank: place in the ranking that was judged; None for a corpus scan.
+    :param level: what to do with the document, by the profile's policy on kinds of evidence.
     :param truncated_characters: how much of the document's end was not examined.
     """
 
@@ -155,6 +191,7 @@ class Verdict:
     score: float
     threshold: float
     decision: Decision
+    level: Level
     evidences: tuple[Evidence, ...]
     profile: str
     fingerprint: str
@@ -170,18 +207,6 @@ class Verdict:
     def complete(self) -> bool:
         """Whether every evidence was measured."""
         return all(evidence.measured for evidence in self.evidences)
-
-    @property
-    def level(self) -> Level:
-        """The action the decision asks for."""
-        return LEVEL_OF_DECISION[self.decision]
-
-
-LEVEL_OF_DECISION: Mapping[Decision, Level] = {
-    Decision.FLAGGED: Level.QUARANTINE,
-    Decision.UNDECIDED: Level.REVIEW,
-    Decision.CLEAR: Level.INFO,
-}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -226,7 +251,12 @@ class EvidenceColumn:
         if np.isnan(value):
             return Evidence.unavailable(self.name, self.reason or "not measured")
         probability = None if self.probabilities is None else float(self.probabilities[row])
-        numbers = tuple((name, column[row].item()) for name, column in self.components)
+        # A component is absent, like an evidence, where it was not measured.
+        numbers = tuple(
+            (name, column[row].item())
+            for name, column in self.components
+            if column[row] == column[row]
+        )
         return Evidence(self.name, value, probability=probability, components=numbers)
 
 
@@ -235,19 +265,27 @@ class Scan:
     """The judgement on every document of one corpus snapshot, stored by column.
 
     :param scores: shape (V,), combined evidence, a lower bound where something is unavailable.
+    :param levels: what to do with each document.
     :param graph: the neighbours the scan was computed from.
     :param truncated_characters: shape (V,), characters at a document's end not examined.
+    :param knowledge: what the rule learned about the corpus; None for a rule that keeps nothing.
+    :param notes: what a reader should know about how it was judged.
+    :param earlier_ids: documents scanned before, which come first in the graph's numbers.
     """
 
     document_ids: tuple[str, ...]
     evidences: tuple[EvidenceColumn, ...]
     scores: npt.NDArray[np.float64]
     decisions: tuple[Decision, ...]
+    levels: tuple[Level, ...]
     threshold: float
     profile: str
     fingerprint: str
     graph: NeighborGraph
     truncated_characters: npt.NDArray[np.int64]
+    knowledge: Knowledge | None = None
+    notes: tuple[str, ...] = ()
+    earlier_ids: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.document_ids)
@@ -266,6 +304,16 @@ class Scan:
         pairs = zip(self.document_ids, self.decisions, strict=True)
         return tuple(name for name, decision in pairs if decision is Decision.FLAGGED)
 
+    def flagged_at(self, level: Level) -> tuple[str, ...]:
+        """Ids of the flagged documents at ``level`` or above, in corpus order."""
+        return tuple(
+            name
+            for name, decision, own in zip(
+                self.document_ids, self.decisions, self.levels, strict=True
+            )
+            if decision is Decision.FLAGGED and own.reaches(level)
+        )
+
     def column(self, name: str) -> EvidenceColumn:
         """The evidence called ``name``.
 
@@ -283,6 +331,7 @@ class Scan:
             score=float(self.scores[row]),
             threshold=self.threshold,
             decision=self.decisions[row],
+            level=self.levels[row],
             evidences=tuple(column.at(row) for column in self.evidences),
             profile=self.profile,
             fingerprint=self.fingerprint,

@@ -21,6 +21,8 @@ from pydantic_settings import (
 )
 
 from ragsieve.defense.policy import FilterPolicy
+from ragsieve.detectors.default_corpus import DefaultCorpusConfig
+from ragsieve.detectors.default_query import DefaultQueryConfig
 from ragsieve.detectors.paper_corpus import PaperCorpusConfig
 from ragsieve.detectors.paper_query import PaperQueryConfig
 from ragsieve.detectors.profiles import DEFAULT_PROFILE
@@ -32,17 +34,20 @@ _STRICT = ConfigDict(extra="forbid", frozen=True)
 class ModelSettings(BaseModel):
     """Which models to use.
 
-    :param retriever: ``embedded``, a preset's alias, or its hub name.
-    :param retriever_path: local folder of that model; its hub cache when None.
-    :param causal: ``auto`` (embedded when pulled), ``none``, ``embedded``, ``paper``, or a
-        folder or hub name.
+    :param retriever: ``auto`` (light when it can run, else embedded), ``light`` (int8, without
+        torch), ``embedded`` (float32, torch), a preset's alias, or its hub name.
+    :param retriever_path: local folder of that model; its hub cache when None. A folder given
+        for ``auto`` is read as ``embedded``.
+    :param causal: ``auto``, ``none``, ``embedded``, ``paper``, or a folder or hub name. In profile
+        ``paper`` auto is the embedded model when pulled; profile ``default`` needs none, so
+        there auto is none.
     :param encoder: token encoder; as ``causal``.
     :param encoder_layer: hidden layer of an encoder named by folder or hub name.
     """
 
     model_config = _STRICT
 
-    retriever: str = "embedded"
+    retriever: str = "auto"
     retriever_path: str | None = None
     causal: str = "auto"
     encoder: str = "auto"
@@ -52,8 +57,21 @@ class ModelSettings(BaseModel):
     allow_download: bool = False
 
 
+class PaperSettings(BaseModel):
+    """Constants of profile ``paper``."""
+
+    model_config = _STRICT
+
+    query: PaperQueryConfig = PaperQueryConfig()
+    corpus: PaperCorpusConfig = PaperCorpusConfig()
+
+
 class Settings(BaseSettings):
-    """Everything a command can be told, validated; unknown keys are errors."""
+    """Everything a command can be told, validated; unknown keys are errors.
+
+    :param query: constants of profile ``default``, as ``corpus``; those of ``paper`` stand
+        in a table of their own.
+    """
 
     model_config = SettingsConfigDict(
         env_prefix="RAGSIEVE_", env_nested_delimiter="__", extra="forbid", frozen=True
@@ -62,8 +80,9 @@ class Settings(BaseSettings):
     profile: str = DEFAULT_PROFILE
     models_dir: Path = Field(default_factory=lambda: _default_models_dir())  # noqa: PLW0108 -- defined below
     models: ModelSettings = ModelSettings()
-    query: PaperQueryConfig = PaperQueryConfig()
-    corpus: PaperCorpusConfig = PaperCorpusConfig()
+    query: DefaultQueryConfig = DefaultQueryConfig()
+    corpus: DefaultCorpusConfig = DefaultCorpusConfig()
+    paper: PaperSettings = PaperSettings()
     filter: FilterPolicy = FilterPolicy()
 
 

@@ -21,6 +21,7 @@ class FakeCausalScorer:
     """
 
     identity = "fake-causal"
+    vocabulary_size = 50_000
 
     def __init__(self, surprising: Sequence[str] = (), *, failing: bool = False) -> None:
         self._surprising = frozenset(surprising)

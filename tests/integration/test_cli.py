@@ -15,7 +15,7 @@ import pytest
 import typer
 
 from builders import clustered, write_jsonl
-from ragsieve.cli import corpus as corpus_command
+from ragsieve.cli import scanning
 from ragsieve.cli.main import app, run
 
 NO_MODELS = ["--causal-model", "none", "--token-model", "none"]
@@ -69,6 +69,8 @@ def scan(folder, *more):
             str(folder / "e.npy"),
             "--output",
             str(folder / "scan.jsonl"),
+            "--profile",
+            "paper",
             *more,
         ]
     )
@@ -82,6 +84,8 @@ def sieve(folder, *more):
             str(folder / "contexts.jsonl"),
             "--output",
             str(folder / "p.jsonl"),
+            "--profile",
+            "paper",
             *NO_MODELS,
             *more,
         ]
@@ -280,6 +284,8 @@ def test_explain_in_corpus_and_ranking(contexts, capsys):
         str(contexts),
         "--query-id",
         "q1",
+        "--profile",
+        "paper",
         *NO_MODELS,
     ]
     assert run(["explain", "d1", *arguments[2:]]) in {1, 3}
@@ -287,7 +293,7 @@ def test_explain_in_corpus_and_ranking(contexts, capsys):
     assert "In the corpus:" in words
     assert "Retrieved for q1:" in words
     assert "Surprisal: unavailable" in words
-    assert run([*arguments[:6], "--json"]) == 1
+    assert run([*arguments[:6], "--profile", "paper", "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert "two scripts touch first at character" in " ".join(found["verdicts"][0]["explanation"])
     assert run(["explain", "nobody", *arguments[2:6]]) == 2
@@ -449,7 +455,7 @@ def test_an_absurd_number_is_bad_input_and_no_traceback(contexts, number, capsys
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
 def test_failing_half_way_leaves_the_earlier_file(corpus, monkeypatch, error, capsys):
     (corpus / "scan.jsonl").write_text("before")
-    real, seen = corpus_command.verdict_fields, []
+    real, seen = scanning.verdict_fields, []
 
     def fails_later(verdict):
         seen.append(verdict)
@@ -457,7 +463,7 @@ def test_failing_half_way_leaves_the_earlier_file(corpus, monkeypatch, error, ca
             raise error
         return real(verdict)
 
-    monkeypatch.setattr(corpus_command, "verdict_fields", fails_later)
+    monkeypatch.setattr(scanning, "verdict_fields", fails_later)
     code = scan(corpus)
     assert code == (130 if isinstance(error, KeyboardInterrupt) else 2)
     assert len(seen) == 31
@@ -482,7 +488,7 @@ def test_a_pipe_is_no_output_and_stays_a_pipe(corpus, capsys):
 
 
 def test_a_truncated_document_is_stated_in_words_and_in_json(tmp_path, capsys):
-    (tmp_path / "c.toml").write_text("[corpus]\nmax_characters = 10\n")
+    (tmp_path / "c.toml").write_text("[paper.corpus]\nmax_characters = 10\n")
     rows = [{"id": "a", "text": "twelve chars"}, {"id": "b", "text": "short"}]
     write_jsonl(tmp_path / "corpus.jsonl", rows)
     np.save(tmp_path / "e.npy", np.eye(2))

@@ -15,29 +15,31 @@ KEPT = Path(__file__).parents[2] / ".cache" / "test-demo"
 
 @pytest.mark.models
 def test_three_seeds(models_dir):
-    # Without the language models: minutes less, and their evidence must be stated as missing.
-    settings = load_settings(models_dir=models_dir, models={"causal": "none", "encoder": "none"})
+    settings = load_settings(models_dir=models_dir)
     planted, left = 0, 0
     targets, reports = set(), set()
     for seed in (1, 2, 3):
         result = run_demo(settings, KEPT, seed=seed, note=lambda _line: None)
-        undefended, _, _, both = result.rows
+        rows = {row.defense: row for row in result.rows}
+        undefended, both, held = rows["no defence"], rows["both"], rows["both, review held"]
         assert result.documents >= 3000
         assert result.targets >= 9
         assert result.unpoisoned >= 50
         assert result.planted >= 41
         assert undefended.poison_in_context >= 0.5 * (result.planted - 5)
-        assert len(result.unavailable) == 2
+        assert result.unavailable == ()
         assert len(result.catches) == CATCHES
-        assert both.clean_removed <= 0.1 * both.clean_candidates
-        assert len(result.misses) == both.poison_in_context
+        assert both.clean_removed <= held.clean_removed <= 0.05 * held.clean_candidates
+        assert held.poison_in_context <= both.poison_in_context
+        assert len(result.misses) == held.poison_in_context
+        assert result.clean_quarantined_by_scan <= 0.005 * result.documents
         words = "\n".join(result.lines())
-        assert "Unavailable: surprisal" in words
+        assert "Missed: " in words
         page = Path(result.report).read_text("utf-8")
         assert "<script" not in page
         assert page.count("data:image/svg+xml;base64,") == 3
         planted += undefended.poison_in_context
-        left += both.poison_in_context
+        left += held.poison_in_context
         targets.add(tuple(catch.question for catch in result.catches))
         reports.add(result.report)
     assert len(targets) == len(reports) == 3

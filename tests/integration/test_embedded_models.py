@@ -1,15 +1,26 @@
 """The embedded preset with the real weights: the files hold, and the numbers mean something."""
 
+import importlib.util
+import inspect
+
 import numpy as np
 import pytest
 
+from ragsieve import assembly
 from ragsieve.backends.causal import HubCausalScorer
 from ragsieve.backends.installed import model_path, verify
 from ragsieve.backends.loading import LoadOptions, ModelSource
 from ragsieve.backends.memo import MemoCausalScorer
-from ragsieve.backends.presets import EMBEDDED_CAUSAL, EMBEDDED_RETRIEVER, EMBEDDED_TOKENS
+from ragsieve.backends.onnx import OnnxTextEmbedder
+from ragsieve.backends.presets import (
+    EMBEDDED_CAUSAL,
+    EMBEDDED_LIGHT,
+    EMBEDDED_RETRIEVER,
+    EMBEDDED_TOKENS,
+)
 from ragsieve.backends.retriever import HubTextEmbedder
 from ragsieve.backends.tokens import HubTokenEncoder
+from ragsieve.settings import load_settings
 
 pytestmark = pytest.mark.models
 
@@ -28,6 +39,11 @@ def source(models_dir, name):
 def embedder(models_dir):
     preset = EMBEDDED_RETRIEVER
     return HubTextEmbedder(source(models_dir, preset.model), preset, options=CPU)
+
+
+@pytest.fixture(scope="module")
+def light(models_dir):
+    return OnnxTextEmbedder(model_path(models_dir, EMBEDDED_LIGHT.model), EMBEDDED_LIGHT)
 
 
 @pytest.fixture(scope="module")
@@ -116,3 +132,51 @@ def test_remembered_losses_are_the_models(scorer):
     first, again = memo.losses([SENTENCE, SENTENCE])
     assert first is again
     np.testing.assert_allclose(first, scorer.losses([SENTENCE])[0], atol=1e-6)
+
+
+def test_the_light_retriever_agrees_with_the_float32_one(light, embedder):
+    pages = [inspect.getdoc(value) for value in vars(np).values() if callable(value)]
+    texts = [*TEXTS, *[page[:600] for page in pages if page][:60], "word " * 2000]
+    cosines = np.sum(light.embed_documents(texts) * embedder.embed_documents(texts), axis=1)
+    assert cosines.min() >= 0.99
+    assert np.mean(cosines >= 0.999) > 0.8
+    queries = ["What is the capital of France?", "how to bake bread"]
+    cosines = np.sum(light.embed_queries(queries) * embedder.embed_queries(queries), axis=1)
+    assert cosines.min() >= 0.99
+
+
+def test_a_light_row_depends_on_its_own_text_only(light):
+    texts = [*TEXTS, *[SENTENCE[: 7 * n] for n in range(1, 10)], "word " * 2000]
+    together = light.embed_documents(texts)
+    alone = np.vstack([light.embed_documents([text]) for text in texts])
+    np.testing.assert_allclose(together, alone, atol=1e-6)
+    np.testing.assert_allclose(np.linalg.norm(together, axis=1), 1, atol=1e-6)
+    assert together.shape == (len(texts), light.dimension) == (len(texts), 384)
+
+
+def test_a_light_row_reads_512_tokens(light):
+    rows = light.embed_documents(["word " * 2000, "word " * 510, "word " * 509])
+    np.testing.assert_array_equal(rows[0], rows[1])
+    assert not np.array_equal(rows[1], rows[2])
+
+
+def test_auto_is_the_light_retriever_where_it_can_run(models_dir, light, embedder, tmp_path):
+    def identity(folder=models_dir, **models):
+        settings = load_settings(models_dir=folder, models={"device": "cpu", **models})
+        return assembly.text_embedder(settings).identity
+
+    assert identity() == identity(retriever="light") == light.identity
+    assert identity(retriever="embedded") == embedder.identity
+    path = str(models_dir / EMBEDDED_RETRIEVER.model)
+    assert identity(retriever_path=path) == embedder.identity
+    (tmp_path / EMBEDDED_RETRIEVER.model).symlink_to(path)
+    assert identity(tmp_path) == embedder.identity
+
+
+def test_auto_needs_the_light_libraries(models_dir, embedder, monkeypatch):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "onnxruntime" else find(name)
+    )
+    settings = load_settings(models_dir=models_dir, models={"device": "cpu"})
+    assert assembly.text_embedder(settings).identity == embedder.identity

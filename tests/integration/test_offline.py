@@ -38,8 +38,11 @@ def test_embed_retrieve_scan_filter_offline(tmp_path, no_network, models_dir):
     assert run(["retrieve", *files, *ask]) == 0
     assert run(["scan", *files, "--output", str(tmp_path / "s.jsonl")]) in {0, 1}
     sieve = ["filter", "--input", str(contexts), "--output", str(tmp_path / "p.jsonl")]
+    # Complete: a scan of the corpus tells the rest, and no model is asked.
+    assert run([*sieve, *files, *models]) in {0, 1}
+    assert run([*sieve, *models]) == 3
     # Complete: the embedded models measured everything.
-    assert run([*sieve, *models]) in {0, 1}
+    assert run([*sieve, "--profile", "paper", *models]) in {0, 1}
 
 
 def test_a_model_that_is_not_here_is_an_error_and_not_a_download(tmp_path, no_network, capsys):
@@ -63,6 +66,7 @@ def test_scan_and_filter_without_models_open_no_connection(tmp_path, no_network,
     assert run(["scan", *files, "--output", f"{tmp_path}/s.jsonl"]) in {0, 1}
     sieve = ["filter", "--input", f"{tmp_path}/x.jsonl", "--output", f"{tmp_path}/p.jsonl"]
     # "auto" finds no embedded model here and measures without: partial, not a download.
+    sieve += ["--profile", "paper"]
     assert run([*sieve, "--models-dir", f"{tmp_path}/none"]) == 3
     assert "no causal language model is configured" in capsys.readouterr().out
     assert run([*sieve, "--models-dir", f"{tmp_path}/none", "--causal-model", "embedded"]) == 2

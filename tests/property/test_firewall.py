@@ -35,7 +35,9 @@ def facts(verdict):
 
 
 def query_facts(ranking_):
-    detector = QueryDetector(causal=FakeCausalScorer(["river"]), encoder=FakeTokenEncoder())
+    detector = QueryDetector(
+        "paper", causal=FakeCausalScorer(["river"]), encoder=FakeTokenEncoder()
+    )
     return [facts(verdict) for verdict in detector.score(ranking_)]
 
 
@@ -47,8 +49,8 @@ def test_names_and_provenance_move_no_bit(seed, names):
         Document(name, text, provenance=Provenance(name, "poison", names[0], "9", "yesterday"))
         for name, text in zip(names, texts, strict=True)
     ]
-    plain = CorpusDetector().scan(documents(texts), rows)
-    other = CorpusDetector().scan(dressed, rows)
+    plain = CorpusDetector("paper").scan(documents(texts), rows)
+    other = CorpusDetector("paper").scan(dressed, rows)
     assert [facts(verdict) for verdict in plain] == [facts(verdict) for verdict in other]
     renamed = ranking(texts, ids=names, query_id="another")
     assert query_facts(ranking(texts)) == query_facts(renamed)
@@ -120,5 +122,5 @@ def test_a_record_takes_no_further_attribute():
     assert [kind.__name__ for kind in slotted if not hasattr(kind, "__slots__")] == []
     # What a rule sees of a ranking: no ids, no ranks, no metadata.
     assert [field.name for field in dataclasses.fields(QueryView)] == [
-        "query", "candidates", "tail", "problem",
+        "query", "candidates", "tail", "problem", "features", "surroundings",
     ]  # fmt: skip

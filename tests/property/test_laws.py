@@ -108,8 +108,8 @@ def test_scores_do_not_depend_on_the_order_of_the_corpus(seed):
     texts, _ = clustered(rng, 80)
     rows = rng.normal(size=(8, 16))[rng.integers(8, size=80)] + 0.2 * rng.normal(size=(80, 16))
     order = rng.permutation(80)
-    scan = CorpusDetector().scan(documents(texts), rows)
-    shuffled = CorpusDetector().scan(documents([texts[i] for i in order]), rows[order])
+    scan = CorpusDetector("paper").scan(documents(texts), rows)
+    shuffled = CorpusDetector("paper").scan(documents([texts[i] for i in order]), rows[order])
     assert shuffled.scores.tolist() == scan.scores[order].tolist()
 
 
@@ -121,9 +121,11 @@ def test_a_far_document_moves_scores_only_through_the_size(seed):
     wide = np.hstack([rows, np.zeros((60, 1))])
     far = np.zeros((1, wide.shape[1]))
     far[0, -1] = 1.0
-    before = dict(CorpusDetector().scan(documents(texts), wide).column("topology_score").components)
+    before = dict(
+        CorpusDetector("paper").scan(documents(texts), wide).column("topology_score").components
+    )
     after = dict(
-        CorpusDetector()
+        CorpusDetector("paper")
         .scan(documents([*texts, "plain far away text"]), np.vstack([wide, far]))
         .column("topology_score")
         .components
@@ -151,11 +153,11 @@ def test_ids_and_metadata_move_nothing(seed):
         for row, one in enumerate(plain)
     ]
     assert (
-        CorpusDetector().scan(plain, rows).scores.tolist()
-        == CorpusDetector().scan(dressed, rows).scores.tolist()
+        CorpusDetector("paper").scan(plain, rows).scores.tolist()
+        == CorpusDetector("paper").scan(dressed, rows).scores.tolist()
     )
-    first = QueryDetector().score(ranking(texts[:20]))
-    second = QueryDetector().score(
+    first = QueryDetector("paper").score(ranking(texts[:20]))
+    second = QueryDetector("paper").score(
         ranking(texts[:20], ids=[f"poison{i}" for i in range(20)], query_id="z")
     )
     assert [v.score for v in first] == [v.score for v in second]

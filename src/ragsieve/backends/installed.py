@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ragsieve._atomic import write_text
-from ragsieve.backends.embedded import CATALOGUE, EmbeddedModel, embedded_model
+from ragsieve.backends.embedded import CATALOGUE, EmbeddedModel, Wheel, embedded_model
 from ragsieve.errors import ModelFilesError
 
 MANIFEST = "ragsieve-model.json"
@@ -66,7 +66,7 @@ class ModelStatus:
 def verify(
     models_dir: Path, *, catalogue: tuple[EmbeddedModel, ...] = CATALOGUE
 ) -> tuple[ModelStatus, ...]:
-    """Hash every file of every embedded model; reads some 630 MB."""
+    """Hash every file of every embedded model; reads some 650 MB."""
     return tuple(check_model(models_dir, model) for model in catalogue)
 
 
@@ -119,7 +119,8 @@ def write_manifest(folder: Path, model: EmbeddedModel) -> None:
         "model": model.name,
         "origin": model.origin,
         "licence": model.licence,
-        "taken_from": {"requirement": model.wheel.requirement, "sha256": model.wheel.sha256},
+        "taken_from": _origin(model.wheel),
+        "further": [_origin(part.wheel) for part in model.further],
         "files": files,
     }
     write_text(folder / MANIFEST, json.dumps(manifest, indent=2) + "\n")
@@ -129,6 +130,10 @@ def sha256_of(path: Path) -> str:
     """The SHA-256 of a file, in hexadecimal."""
     with path.open("rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def _origin(wheel: Wheel) -> dict[str, str]:
+    return {"requirement": wheel.requirement, "sha256": wheel.sha256}
 
 
 def _recorded_files(folder: Path, model: EmbeddedModel) -> Mapping[str, str]:
@@ -149,7 +154,7 @@ def _recorded_files(folder: Path, model: EmbeddedModel) -> Mapping[str, str]:
             f"{path}: expected files of {model.wheel.requirement}, found those of another "
             f"version; {_REMEDY}"
         )
-    return files if model.gguf else model.files
+    return files if model.gguf else model.pins
 
 
 def _found(path: Path) -> str:

@@ -32,6 +32,11 @@ class MemoCausalScorer:
         """The wrapped scorer's: remembering changes no number."""
         return self._scorer.identity
 
+    @property
+    def vocabulary_size(self) -> int:
+        """The wrapped scorer's."""
+        return self._scorer.vocabulary_size
+
     def losses(self, texts: Sequence[str]) -> list[FloatArray]:
         """Losses in nats; only texts not remembered reach the wrapped scorer, in one call.
 

@@ -70,6 +70,7 @@ PAPER_TOKENS = TokenPreset("bert-base-uncased", layer=9)
 
 # The embedded models are folders below the models directory, named as in the catalogue.
 EMBEDDED_RETRIEVER = RetrieverPreset("all-minilm-l6-v2", Pooling.MEAN)
+EMBEDDED_LIGHT = RetrieverPreset("all-minilm-l6-v2-int8", Pooling.MEAN)
 EMBEDDED_CAUSAL = CausalPreset("smollm2-135m-instruct")
 EMBEDDED_TOKENS = TokenPreset("all-minilm-l6-v2", layer=4)
 

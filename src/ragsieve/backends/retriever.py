@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ragsieve._extras import require
-from ragsieve.backends._edges import model_errors
+from ragsieve.backends._edges import check_finite, model_errors
 from ragsieve.backends.batches import (
     MAX_TEXT_CHARACTERS,
     length_sorted_batches,
@@ -19,7 +19,6 @@ from ragsieve.backends.batches import (
 )
 from ragsieve.backends.loading import LoadOptions, ModelSource, load_encoder
 from ragsieve.backends.presets import Pooling, RetrieverPreset
-from ragsieve.errors import BackendError
 from ragsieve.records import FloatArray
 
 BATCH_TOKENS = 8_192
@@ -88,7 +87,8 @@ class HubTextEmbedder:
                 vectors[rows] = self._forward([tokens[row].ids for row in rows])
                 if self._progress is not None:
                     self._progress(len(rows))
-        self._check_finite(vectors)
+        remedy = "use dtype float32, or check the weights"
+        check_finite(self._loaded.identity, vectors, remedy=remedy)
         return vectors
 
     def _forward(self, sequences: Sequence[Any]) -> FloatArray:
@@ -104,14 +104,6 @@ class HubTextEmbedder:
             unit = torch.nn.functional.normalize(pooled, dim=-1)
         array: FloatArray = unit.cpu().numpy()
         return array
-
-    def _check_finite(self, vectors: FloatArray) -> None:
-        bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
-        if bad.size:
-            raise BackendError(
-                f"{self._loaded.identity}: {bad.size} of {len(vectors)} vectors are not finite "
-                f"(first: text {bad[0]}); use dtype float32, or check the weights"
-            )
 
 
 def _pool(states: Any, attention: Any, pooling: Pooling) -> Any:

@@ -14,6 +14,7 @@ from ragsieve.cli.exits import leave
 from ragsieve.settings import Settings, load_settings
 
 _EXTRAS = {
+    "light": ("onnxruntime", "tokenizers"),
     "models": ("torch", "transformers", "safetensors", "gguf"),
     "lab": ("matplotlib", "jinja2"),
 }
@@ -27,7 +28,7 @@ def doctor(
     """Check the installation: versions, extras, models, settings. Exit code 3 when parts are missing."""
     console = Console(as_json=as_json)
     settings = load_settings(config, models_dir=models_dir)
-    checks = [*_core(), *_extras(), *_models(settings)]
+    checks = [*_core(), *_extras(), *_models(settings), _retriever(settings)]
     fields = {"checks": [{"name": name, "ok": ok, "detail": text} for name, ok, text in checks]}
     lines = [f"{'ok     ' if ok else 'missing'} {name}: {text}" for name, ok, text in checks]
     console.result(fields, lines)
@@ -61,6 +62,18 @@ def _models(settings: Settings) -> Iterator[tuple[str, bool, str]]:
             yield f"model {model.name}", False, str(error)
         else:
             yield f"model {model.name}", True, str(folder)
+
+
+def _retriever(settings: Settings) -> tuple[str, bool, str]:
+    """What embeds with these settings, found out by loading it."""
+    from ragsieve.assembly import text_embedder
+    from ragsieve.errors import RagsieveError
+
+    name = f"retriever {settings.models.retriever}"
+    try:
+        return name, True, text_embedder(settings).identity
+    except RagsieveError as error:
+        return name, False, str(error)
 
 
 def _version(package: str) -> str | None:

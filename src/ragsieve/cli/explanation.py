@@ -11,11 +11,13 @@ import typer
 from ragsieve.cli import options
 from ragsieve.cli.console import Console
 from ragsieve.cli.exits import leave
+from ragsieve.cli.known import feature_source
 from ragsieve.errors import InputError
 from ragsieve.explain import MEANING, explain_verdict
 from ragsieve.files.contexts import find_context, read_contexts
 from ragsieve.files.corpus import read_corpus
 from ragsieve.files.embeddings import read_embeddings
+from ragsieve.ports import FeatureSource
 from ragsieve.records import Verdict
 from ragsieve.settings import Settings, load_settings
 
@@ -26,6 +28,7 @@ def explain(
     embeddings: Annotated[Path | None, typer.Option(help="Its embeddings (.npy).")] = None,
     contexts: Annotated[Path | None, typer.Option(help="Contexts, with --query-id.")] = None,
     query_id: Annotated[str | None, typer.Option(help="The retrieval it stands in.")] = None,
+    state: options.State = None,
     profile: options.Profile = None,
     causal_model: options.CausalModel = None,
     token_model: options.TokenModel = None,
@@ -46,9 +49,9 @@ def explain(
     if documents is not None and embeddings is not None:
         verdicts.append(("In the corpus", _in_corpus(settings, document, documents, embeddings)))
     if contexts is not None and query_id is not None:
-        verdicts.append(
-            (f"Retrieved for {query_id}", _in_ranking(settings, document, contexts, query_id))
-        )
+        known = feature_source(settings, state, documents, embeddings)
+        found = _in_ranking(settings, known, document, contexts, query_id)
+        verdicts.append((f"Retrieved for {query_id}", found))
     if not verdicts:
         raise InputError(
             "expected --documents with --embeddings, or --contexts with --query-id, or all four"
@@ -78,11 +81,13 @@ def _in_corpus(settings: Settings, name: str, documents: Path, embeddings: Path)
     return detector.explain(corpus, scan, row)
 
 
-def _in_ranking(settings: Settings, name: str, contexts: Path, query_id: str) -> Verdict:
+def _in_ranking(
+    settings: Settings, known: FeatureSource | None, name: str, contexts: Path, query_id: str
+) -> Verdict:
     from ragsieve.assembly import query_detector
 
     ranking = find_context(read_contexts(contexts), query_id).ranking
-    detector = query_detector(settings)
+    detector = query_detector(settings, known)
     for verdict in detector.score(ranking):
         if verdict.document_id == name:
             return verdict

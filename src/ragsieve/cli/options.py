@@ -12,7 +12,10 @@ Embeddings = Annotated[
     Path, typer.Option(help="Embeddings (.npy), one row a document in corpus order.")
 ]
 Output = Annotated[Path, typer.Option(help="File to write; replaced only when complete.")]
-Profile = Annotated[str | None, typer.Option(help="Detector profile: paper.")]
+Profile = Annotated[str | None, typer.Option(help="Detector profile: default or paper.")]
+State = Annotated[
+    Path | None, typer.Option(help="State that `scan --state` keeps: features and statistics.")
+]
 Config = Annotated[Path | None, typer.Option(help="TOML settings; unknown keys are errors.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 ModelsDir = Annotated[
@@ -21,7 +24,7 @@ ModelsDir = Annotated[
 Encoder = Annotated[
     str | None,
     typer.Option(
-        help="Retriever: embedded, bge-m3, e5-large-v2, all-minilm-l6-v2 or all-mpnet-base-v2."
+        help="Retriever: auto, light, embedded, bge-m3, e5-large-v2, all-minilm-l6-v2 or all-mpnet-base-v2."
     ),
 ]
 EncoderPath = Annotated[

@@ -6,6 +6,9 @@ import dataclasses
 import enum
 from typing import ClassVar
 
+from ragsieve.errors import ConfigError
+from ragsieve.records import Level
+
 
 class Resort(enum.StrEnum):
     """The three ways out; each is stated in the trace."""
@@ -26,6 +29,8 @@ class FilterPolicy:
         the repeats, and evidence against the tail is then unavailable.
     :param on_few_survivors: fewer than k documents left; ``keep`` hands over what there is,
         ``remove`` hands over nothing.
+    :param quarantine_at: findings of a corpus scan are taken out from this level on;
+        ``review`` takes out what still waits for a reviewer too.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -34,3 +39,8 @@ class FilterPolicy:
     on_short: Resort = Resort.KEEP
     on_duplicates: Resort = Resort.REMOVE
     on_few_survivors: Resort = Resort.KEEP
+    quarantine_at: Level = Level.QUARANTINE
+
+    def __post_init__(self) -> None:
+        if self.quarantine_at is Level.INFO:
+            raise ConfigError("filter: quarantine_at must be review or quarantine")

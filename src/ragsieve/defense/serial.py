@@ -114,8 +114,10 @@ class Sieve:
             flow = self._without_repeats(flow, repeats)
         problem = self._detector.problem(flow.ranking)
         if problem is None:
-            return flow
-        if self._policy.on_short is Resort.RAISE and len(flow.ranking) < self._detector.documents:
+            reduced = self._detector.reduced(flow.ranking)
+            return flow.noted(Step(self.name, Action.NOTED, reduced)) if reduced else flow
+        fewest = self._detector.fewest_documents
+        if self._policy.on_short is Resort.RAISE and len(flow.ranking) < fewest:
             raise RankingError(f"query {flow.ranking.query_id!r}: {problem}")
         return flow.noted(Step(self.name, Action.NOTED, problem), partial=True)
 
@@ -141,7 +143,7 @@ class Sieve:
         return dataclasses.replace(flow, ranking=flow.ranking.renumbered(first)).noted(*steps)
 
     def _apply(self, flow: Flow, verdicts: tuple[Verdict, ...]) -> Flow:
-        short = len(flow.ranking) < self._detector.documents
+        short = len(flow.ranking) < self._detector.fewest_documents
         removed: list[int] = []
         steps, partial = [], False
         for place, verdict in enumerate(verdicts):
@@ -191,10 +193,10 @@ def serial_defense(
     stages: list[Stage] = [Sieve(detector, chosen, progress=progress)]
     if scan is not None:
         quarantine = Quarantine(
-            scan.flagged_ids,
+            scan.flagged_at(chosen.quarantine_at),
             scanned_ids=scan.document_ids,
             on_unavailable=chosen.on_unavailable,
-            needed=detector.documents,
+            needed=detector.fewest_documents,
         )
         stages.insert(0, quarantine)
     return Pipeline(

@@ -8,25 +8,29 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from ragsieve.detectors.profiles import corpus_rule
-from ragsieve.detectors.rules import CorpusRule, decide
+from ragsieve.detectors.profiles import DEFAULT_PROFILE, corpus_rule
+from ragsieve.detectors.rules import CorpusRule, Measurement, decide, level_of
 from ragsieve.errors import EmbeddingError, InputError
 from ragsieve.evidence.knn import cosine_knn
-from ragsieve.records import Document, NeighborGraph, Scan, Verdict
+from ragsieve.ports import CausalScorer
+from ragsieve.records import Decision, Document, Level, NeighborGraph, Scan, Verdict
 
 
 class CorpusDetector:
     """Scans corpus snapshots; keeps nothing between calls.
 
-    The alert budget belongs to the snapshot, so there is no ``fit`` and no verdict on a
-    document alone. A score is evidence of promotion, not of falsehood.
+    Thresholds belong to the snapshot, so there is no ``fit`` and no verdict on a document
+    alone. A score is evidence of promotion, not of falsehood.
 
     :param profile: a profile's name, or a rule of one's own.
+    :param causal: causal language model, for profiles that use one.
     :raises ConfigError: for an unknown profile.
     """
 
-    def __init__(self, profile: str | CorpusRule = "paper") -> None:
-        self._rule = corpus_rule(profile) if isinstance(profile, str) else profile
+    def __init__(
+        self, profile: str | CorpusRule = DEFAULT_PROFILE, *, causal: CausalScorer | None = None
+    ) -> None:
+        self._rule = corpus_rule(profile, causal=causal) if isinstance(profile, str) else profile
         self.fingerprint = self._rule.fingerprint()
 
     @property
@@ -82,26 +86,9 @@ class CorpusDetector:
         limit = self._rule.max_characters
         contents = [document.content for document in documents]
         excess = np.array([max(0, len(text) - limit) for text in contents], dtype=np.int64)
-        columns = self._rule.measure([text[:limit] for text in contents], graph)
-        values = np.stack([column.values for column in columns])
-        scores = np.array(
-            [self._rule.combine([v for v in row if not np.isnan(v)]) for row in values.T.tolist()]
-        )
-        complete = [not any(np.isnan(row)) for row in values.T]
-        decisions = tuple(
-            decide(score, self.threshold, complete=whole)
-            for score, whole in zip(scores.tolist(), complete, strict=True)
-        )
-        return Scan(
-            document_ids=tuple(document.id for document in documents),
-            evidences=columns,
-            scores=scores,
-            decisions=decisions,
-            threshold=self.threshold,
-            profile=self.profile,
-            fingerprint=self.fingerprint,
-            graph=graph,
-            truncated_characters=excess,
+        measured = self._rule.measure([text[:limit] for text in contents], graph)
+        return judged(
+            self._rule, tuple(document.id for document in documents), graph, measured, excess
         )
 
     def explain(self, documents: Sequence[Document], scan: Scan, row: int) -> Verdict:
@@ -119,6 +106,49 @@ class CorpusDetector:
             for evidence, detail in zip(verdict.evidences, details, strict=True)
         )
         return dataclasses.replace(verdict, evidences=evidences)
+
+
+def judged(
+    rule: CorpusRule,
+    document_ids: tuple[str, ...],
+    graph: NeighborGraph,
+    measured: Measurement,
+    truncated_characters: npt.NDArray[np.int64],
+) -> Scan:
+    """Combine what was measured, decide, and set levels.
+
+    :param graph: one row a document of ``document_ids``.
+    """
+    columns = measured.columns
+    values = np.stack([column.values for column in columns])
+    scores = np.array(
+        [rule.combine([v for v in row if not np.isnan(v)]) for row in values.T.tolist()]
+    )
+    complete = np.logical_not(np.isnan(values).any(axis=0)).tolist()
+    decisions = tuple(
+        decide(score, rule.threshold, complete=whole)
+        for score, whole in zip(scores.tolist(), complete, strict=True)
+    )
+    levels = tuple(
+        level_of(decision, rule.level, tuple(column.at(row) for column in columns), float(score))
+        if decision is not Decision.CLEAR
+        else Level.INFO
+        for row, (decision, score) in enumerate(zip(decisions, scores, strict=True))
+    )
+    return Scan(
+        document_ids=document_ids,
+        evidences=columns,
+        scores=scores,
+        decisions=decisions,
+        levels=levels,
+        threshold=rule.threshold,
+        profile=rule.profile,
+        fingerprint=rule.fingerprint(),
+        graph=graph,
+        truncated_characters=truncated_characters,
+        knowledge=measured.knowledge,
+        notes=measured.notes,
+    )
 
 
 def _check_graph(graph: NeighborGraph, size: int) -> None:

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from ragsieve.detectors.rules import fingerprint
+from ragsieve.detectors.rules import Measurement, fingerprint
 from ragsieve.errors import ConfigError
 from ragsieve.evidence.density import (
     EDGE_COSINE,
@@ -22,7 +22,7 @@ from ragsieve.evidence.density import (
 from ragsieve.evidence.scripts import script_profile
 from ragsieve.evidence.tails import corpus_tail
 from ragsieve.evidence.tokens import jaccard, paper_word_set
-from ragsieve.records import Detail, Document, EvidenceColumn, NeighborGraph, Scan
+from ragsieve.records import Detail, Document, Evidence, EvidenceColumn, Level, NeighborGraph, Scan
 
 TOPOLOGY = "topology_score"
 INTEGRITY = "script_integrity"
@@ -86,7 +86,11 @@ class PaperCorpusRule:
         """``S_i = max(T_i, I_i)``."""
         return max(values, default=0.0)
 
-    def measure(self, contents: Sequence[str], graph: NeighborGraph) -> tuple[EvidenceColumn, ...]:
+    def level(self, evidences: Sequence[Evidence], score: float) -> Level:  # noqa: ARG002
+        """The published detector knows one flag."""
+        return Level.QUARANTINE
+
+    def measure(self, contents: Sequence[str], graph: NeighborGraph) -> Measurement:
         """``T_i = min(1, 0.5 alpha / p_i)`` and ``I_i``.
 
         ``alpha = max(0, budget - mean I)``: script alarms are paid from the same budget.
@@ -103,10 +107,11 @@ class PaperCorpusRule:
             ("density_contrast", density),
             ("upper_tail_probability", tail),
         )
-        return (
+        columns = (
             EvidenceColumn(TOPOLOGY, topology, components=components),
             EvidenceColumn(INTEGRITY, integrity),
         )
+        return Measurement(columns)
 
     def details(
         self, documents: Sequence[Document], scan: Scan, row: int

@@ -17,7 +17,7 @@ from ragsieve.evidence.scripts import script_integrity, script_profile
 from ragsieve.evidence.surprisal import surprisal_evidence
 from ragsieve.evidence.tokens import paper_word_set
 from ragsieve.ports import CausalScorer, TokenEncoder
-from ragsieve.records import Evidence, FloatArray
+from ragsieve.records import Evidence, FloatArray, Level
 
 ANSWER_ANCHOR = "answer_anchor"
 SCRIPT_INTEGRITY = "script_integrity"
@@ -89,6 +89,11 @@ class PaperQueryRule:
         return self.config.documents
 
     @property
+    def fewest_documents(self) -> int:
+        """The published rule needs its whole depth."""
+        return self.config.documents
+
+    @property
     def threshold(self) -> float:
         """Flagged at or above."""
         return self.config.threshold
@@ -107,6 +112,10 @@ class PaperQueryRule:
     def combine(self, values: Sequence[float]) -> float:
         """The plain sum of the published detector."""
         return float(sum(values))
+
+    def level(self, evidences: Sequence[Evidence], score: float) -> Level:  # noqa: ARG002
+        """The published detector knows one flag."""
+        return Level.QUARANTINE
 
     def measure(self, views: Sequence[QueryView]) -> list[tuple[tuple[Evidence, ...], ...]]:
         """Four evidences for each candidate of each view.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ragsieve.detectors.profiles import query_rule
-from ragsieve.detectors.rules import QueryRule, QueryView, decide
-from ragsieve.ports import CausalScorer, TokenEncoder
-from ragsieve.records import Evidence, RankedDocument, Ranking, Verdict
+from ragsieve.detectors.profiles import DEFAULT_PROFILE, query_rule
+from ragsieve.detectors.rules import QueryRule, QueryView, decide, level_of
+from ragsieve.ports import CausalScorer, FeatureSource, TokenEncoder
+from ragsieve.records import Evidence, RankedDocument, Ranking, Surroundings, Verdict
 
 _BATCH = 16
 
@@ -20,21 +20,24 @@ class QueryDetector:
     :param profile: a profile's name, or a rule of one's own.
     :param causal: causal language model, for profiles that use one.
     :param encoder: token encoder, for profiles that use one.
+    :param features: what an ingest scan knows, for profiles that use it.
     :raises ConfigError: for an unknown profile.
     """
 
     def __init__(
         self,
-        profile: str | QueryRule = "paper",
+        profile: str | QueryRule = DEFAULT_PROFILE,
         *,
         causal: CausalScorer | None = None,
         encoder: TokenEncoder | None = None,
+        features: FeatureSource | None = None,
     ) -> None:
         self._rule: QueryRule
         if isinstance(profile, str):
             self._rule = query_rule(profile, causal=causal, encoder=encoder)
         else:
             self._rule = profile
+        self._features = features
         self.fingerprint = self._rule.fingerprint()
 
     @property
@@ -53,6 +56,11 @@ class QueryDetector:
         return self._rule.documents
 
     @property
+    def fewest_documents(self) -> int:
+        """Depth below which there is no usable tail."""
+        return self._rule.fewest_documents
+
+    @property
     def threshold(self) -> float:
         """Flagged at or above."""
         return self._rule.threshold
@@ -64,13 +72,22 @@ class QueryDetector:
                 f"missing tail: the ranking holds {len(ranking)} documents and the first "
                 f"{self.candidates} are candidates; retrieve {self.documents}"
             )
-        if len(ranking) < self.documents:
+        if len(ranking) < self.fewest_documents:
             return (
                 f"insufficient tail: the ranking holds {len(ranking)} documents, "
-                f"{self.documents} are needed"
+                f"{self.fewest_documents} are needed"
             )
         if repeated_ids(ranking.entries[: self.documents]):
             return "a document stands more than once in the ranking"
+        return None
+
+    def reduced(self, ranking: Ranking) -> str | None:
+        """How a ranking of less than the full depth is judged; None at full depth."""
+        if self.fewest_documents <= len(ranking) < self.documents:
+            return (
+                f"reduced form: {len(ranking)} documents retrieved, the full rule looks at "
+                f"{self.documents}"
+            )
         return None
 
     def score(self, ranking: Ranking) -> tuple[Verdict, ...]:
@@ -101,23 +118,31 @@ class QueryDetector:
 
     def _view(self, ranking: Ranking) -> QueryView:
         limit = self._rule.max_characters
-        texts = tuple(entry.document.content[:limit] for entry in ranking.entries[: self.documents])
+        seen = ranking.entries[: self.documents]
+        texts = tuple(entry.document.content[:limit] for entry in seen)
+        known = self._features
         return QueryView(
             query=ranking.query,
             candidates=texts[: self.candidates],
             tail=texts[self.candidates :],
             problem=self.problem(ranking),
+            features=None
+            if known is None
+            else known.features([entry.document.id for entry in seen]),
+            surroundings=Surroundings() if known is None else known.surroundings,
         )
 
     def _verdict(self, entry: RankedDocument, evidences: tuple[Evidence, ...]) -> Verdict:
         values = [one.value for one in evidences if one.value is not None]
         score = self._rule.combine(values)
         excess = len(entry.document.content) - self._rule.max_characters
+        decision = decide(score, self.threshold, complete=len(values) == len(evidences))
         return Verdict(
             document_id=entry.document.id,
             score=score,
             threshold=self.threshold,
-            decision=decide(score, self.threshold, complete=len(values) == len(evidences)),
+            decision=decision,
+            level=level_of(decision, self._rule.level, evidences, score),
             evidences=evidences,
             profile=self.profile,
             fingerprint=self.fingerprint,

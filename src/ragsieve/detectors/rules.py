@@ -5,17 +5,21 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from ragsieve.records import (
     Decision,
     Detail,
     Document,
+    DocumentFeatures,
     Evidence,
     EvidenceColumn,
+    Knowledge,
+    Level,
     NeighborGraph,
     Scan,
+    Surroundings,
 )
 
 # Part of every fingerprint: raise it when the same configuration starts to give other numbers.
@@ -24,17 +28,34 @@ ALGORITHM = 1
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class QueryView:
-    """One ranking as a rule sees it: texts only, no ids, no metadata.
+    """One ranking as a rule sees it: texts and features, no ids, no metadata.
 
     :param candidates: contents of the documents to judge, best rank first.
     :param tail: contents of the ranking's other documents, in order.
     :param problem: why there is no usable tail; None when there is.
+    :param features: of each document, candidates first; None without an ingest scan.
     """
 
     query: str
     candidates: tuple[str, ...]
     tail: tuple[str, ...]
     problem: str | None = None
+    features: tuple[DocumentFeatures, ...] | None = None
+    surroundings: Surroundings = Surroundings()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Measurement:
+    """What a corpus rule measured.
+
+    :param columns: evidence over the corpus, in a fixed order.
+    :param knowledge: what was learned about the corpus, when the rule keeps any.
+    :param notes: what a reader should know about how it was measured.
+    """
+
+    columns: tuple[EvidenceColumn, ...]
+    knowledge: Knowledge | None = None
+    notes: tuple[str, ...] = ()
 
 
 class QueryRule(Protocol):
@@ -53,6 +74,11 @@ class QueryRule(Protocol):
     @property
     def documents(self) -> int:
         """Documents of the ranking that are looked at, n."""
+        ...
+
+    @property
+    def fewest_documents(self) -> int:
+        """Depth below which there is no usable tail; at most ``documents``."""
         ...
 
     @property
@@ -75,6 +101,10 @@ class QueryRule(Protocol):
 
     def combine(self, values: Sequence[float]) -> float:
         """The score of the measured evidences; never falls when one more is measured."""
+        ...
+
+    def level(self, evidences: Sequence[Evidence], score: float) -> Level:
+        """What to do with a document whose score reaches the threshold."""
         ...
 
 
@@ -105,8 +135,8 @@ class CorpusRule(Protocol):
         """Hash of everything that changes the numbers."""
         ...
 
-    def measure(self, contents: Sequence[str], graph: NeighborGraph) -> tuple[EvidenceColumn, ...]:
-        """Evidence columns over the corpus, in a fixed order."""
+    def measure(self, contents: Sequence[str], graph: NeighborGraph) -> Measurement:
+        """Evidence over the corpus."""
         ...
 
     def details(
@@ -119,6 +149,10 @@ class CorpusRule(Protocol):
         """The score of the measured evidences; never falls when one more is measured."""
         ...
 
+    def level(self, evidences: Sequence[Evidence], score: float) -> Level:
+        """What to do with a document whose score reaches the threshold."""
+        ...
+
 
 def decide(score: float, threshold: float, *, complete: bool) -> Decision:
     """Flag, clear, or say that it cannot be known.
@@ -129,6 +163,18 @@ def decide(score: float, threshold: float, *, complete: bool) -> Decision:
     if score >= threshold:
         return Decision.FLAGGED
     return Decision.CLEAR if complete else Decision.UNDECIDED
+
+
+def level_of(
+    decision: Decision,
+    level: Callable[[Sequence[Evidence], float], Level],
+    evidences: Sequence[Evidence],
+    score: float,
+) -> Level:
+    """Nothing to do when clear, a look when undecided, the profile's level when flagged."""
+    if decision is Decision.FLAGGED:
+        return level(evidences, score)
+    return Level.REVIEW if decision is Decision.UNDECIDED else Level.INFO
 
 
 def fingerprint(*parts: object) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import collections
 import dataclasses
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from ragsieve.evidence.tails import hypergeometric_tail, log_evidence, simes
+from ragsieve.evidence.tokens import is_one_character_word
 from ragsieve.records import Detail
 
 MINIMUM_CHARACTERS = 3
@@ -47,10 +48,22 @@ class AnchorEvidence(Detail):
     documents: int
 
 
+def is_paper_anchor(word: str) -> bool:
+    """The paper's choice: at least 3 characters, or digits of any length."""
+    return len(word) >= MINIMUM_CHARACTERS or word.isdigit()
+
+
+def is_anchor(word: str) -> bool:
+    """As the paper's, and one character of a script that is written without spaces."""
+    return is_paper_anchor(word) or is_one_character_word(word)
+
+
 def answer_anchors(
     query_words: Collection[str],
     candidates: Sequence[Collection[str]],
     tail: Sequence[Collection[str]],
+    *,
+    admit: Callable[[str], bool] = is_paper_anchor,
 ) -> tuple[AnchorEvidence, ...]:
     """Score how far each candidate carries words concentrated among the candidates.
 
@@ -62,6 +75,7 @@ def answer_anchors(
     :param query_words: words of the query.
     :param candidates: k >= 1 word collections.
     :param tail: n - k >= 1 word collections.
+    :param admit: which words may be anchors.
     :returns: one record a candidate, in their order.
     :raises ValueError: when there is no candidate or no tail.
     """
@@ -70,20 +84,20 @@ def answer_anchors(
     query = frozenset(query_words)
     candidate_sets = [frozenset(words) - query for words in candidates]
     tail_sets = [frozenset(words) for words in tail]
-    anchors = _tested(candidate_sets, tail_sets)
+    anchors = _tested(candidate_sets, tail_sets, admit)
     k, n = len(candidate_sets), len(candidate_sets) + len(tail_sets)
     smallest = 1.0 / math.comb(n, k)
     return tuple(_judge(words, anchors, smallest, k, n) for words in candidate_sets)
 
 
 def _tested(
-    candidates: Sequence[frozenset[str]], tail: Sequence[frozenset[str]]
+    candidates: Sequence[frozenset[str]],
+    tail: Sequence[frozenset[str]],
+    admit: Callable[[str], bool],
 ) -> dict[str, Anchor]:
     counts = collections.Counter(word for words in candidates for word in words)
     shared = {
-        word: count
-        for word, count in counts.items()
-        if count >= MINIMUM_CANDIDATES and (len(word) >= MINIMUM_CHARACTERS or word.isdigit())
+        word: count for word, count in counts.items() if count >= MINIMUM_CANDIDATES and admit(word)
     }
     k, n = len(candidates), len(candidates) + len(tail)
     anchors = {}

@@ -50,6 +50,7 @@ def cosine_knn(
     embeddings: npt.ArrayLike,
     k: int,
     *,
+    rows: npt.NDArray[np.int64] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> NeighborGraph:
     """Exact top ``k`` cosine neighbours of every row, itself excluded.
@@ -61,6 +62,8 @@ def cosine_knn(
 
     :param embeddings: shape (V, d), any float dtype.
     :param k: neighbours wanted, >= 1; V - 1 are given in a corpus of fewer than k + 1.
+    :param rows: the rows whose neighbours are wanted, in the order they are given back; all
+        of them when None.
     :param progress: called with the number of rows finished in each block.
     :raises EmbeddingError: for rows that are not finite or are zero.
     :raises ValueError: when k < 1.
@@ -70,15 +73,16 @@ def cosine_knn(
     unit = unit_rows(embeddings)
     size = unit.shape[0]
     used = min(k, max(0, size - 1))
-    indices = np.empty((size, used), dtype=np.int64)
-    similarities = np.empty((size, used), dtype=np.float64)
+    wanted = np.arange(size) if rows is None else np.asarray(rows, dtype=np.int64)
+    indices = np.empty((wanted.size, used), dtype=np.int64)
+    similarities = np.empty((wanted.size, used), dtype=np.float64)
     if used:
         step = max(1, BLOCK_BYTES // (4 * size))
-        for start in range(0, size, step):
-            stop = min(start + step, size)
-            _block(unit, start, stop, indices, similarities)
+        for start in range(0, wanted.size, step):
+            block = wanted[start : start + step]
+            _block(unit, block, indices[start:], similarities[start:])
             if progress is not None:
-                progress(stop - start)
+                progress(block.size)
     return NeighborGraph(indices, similarities)
 
 
@@ -109,17 +113,46 @@ def nearest_rows(
 
 def _block(
     unit: npt.NDArray[np.float32],
-    start: int,
-    stop: int,
+    rows: npt.NDArray[np.int64],
     indices: npt.NDArray[np.int64],
     similarities: npt.NDArray[np.float64],
 ) -> None:
-    coarse = unit[start:stop] @ unit.T
+    coarse = unit[rows] @ unit.T
     used = indices.shape[1]
-    for row in range(start, stop):
-        line = coarse[row - start]
+    for place, row in enumerate(rows.tolist()):
+        line = coarse[place]
         line[row] = -np.inf
-        indices[row], similarities[row] = _top(line, unit[row], unit, used)
+        indices[place], similarities[place] = _top(line, unit[row], unit, used)
+
+
+def joined_graph(embeddings: npt.ArrayLike, earlier: NeighborGraph, k: int) -> NeighborGraph:
+    """The graph of a corpus that grew at its end, equal to one computed afresh.
+
+    Searches for the new rows, and again for those old rows a new one comes close to.
+
+    :param embeddings: shape (V, d), the rows of ``earlier`` first.
+    :param earlier: the exact graph of the first rows, with min(k, rows - 1) neighbours.
+    :raises EmbeddingError: for rows that are not finite or are zero.
+    """
+    unit = unit_rows(embeddings)
+    old, size = len(earlier), unit.shape[0]
+    if earlier.k < min(k, size - 1):
+        return cosine_knn(unit, k)
+    touched = [np.arange(old, size)]
+    step = max(1, BLOCK_BYTES // (4 * max(1, size - old)))
+    for start in range(0, old, step):
+        stop = min(start + step, old)
+        closest = (unit[start:stop] @ unit[old:].T).max(axis=1, initial=-2.0)
+        touched.append(
+            start + np.flatnonzero(closest >= earlier.similarities[start:stop, -1] - _SLACK)
+        )
+    rows = np.concatenate(touched)
+    fresh = cosine_knn(unit, k, rows=rows)
+    indices = np.empty((size, fresh.k), dtype=np.int64)
+    similarities = np.empty((size, fresh.k), dtype=np.float64)
+    indices[:old], similarities[:old] = earlier.indices, earlier.similarities
+    indices[rows], similarities[rows] = fresh.indices, fresh.similarities
+    return NeighborGraph(indices, similarities)
 
 
 def _top(

@@ -56,6 +56,14 @@ class ScriptTail(Detail):
     tail_maximum: float
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class ShareTail(Detail):
+    """Share of letters outside the main script, against the largest in the tail; in [0, 1]."""
+
+    share: float
+    tail_maximum: float
+
+
 def script_profile(text: str) -> ScriptProfile:
     """Count the coarse scripts of a text's alphabetic characters (``str.isalpha``).
 

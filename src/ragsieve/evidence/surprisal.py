@@ -13,6 +13,7 @@ from ragsieve.records import Detail
 WINDOWS = (8, 16)
 GATE_NATS = 5 * math.log(2)
 GATE_WINDOW = 16
+PEAK_WINDOW = 16
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -94,3 +95,39 @@ def surprisal_evidence(
     seen = tuple(surprisal_profile(losses_nats, window) for window in windows)
     ratio = max(max(w.burst_nats, w.change_nats) / w.gate_nats for w in seen)
     return SurprisalEvidence(max(0.0, ratio - 1.0), seen, int(np.size(losses_nats)))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PeakSurprisal(Detail):
+    """The most surprising stretch of a text, on the scale of the model's vocabulary.
+
+    :param share: highest mean loss over 16 tokens divided by ln V; 1 is a blind guess.
+    :param start: first token of that stretch.
+    :param mean_nats: its mean loss.
+    :param tokens: losses in the trace.
+    """
+
+    share: float
+    start: int
+    mean_nats: float
+    tokens: int
+
+
+def peak_surprisal(losses_nats: npt.NDArray[np.floating], vocabulary_size: int) -> PeakSurprisal:
+    """``m = max over 16 tokens of mean NLL / ln V``; over all tokens of a shorter text.
+
+    :param losses_nats: shape (N,), negative log likelihoods in nats, N >= 0.
+    :param vocabulary_size: V >= 2.
+    :returns: share >= 0, large is suspicious; 0 for a text without a loss.
+    :raises ValueError: when a loss is not finite.
+    """
+    losses = np.asarray(losses_nats, dtype=np.float64)
+    if losses.ndim != 1 or not bool(np.isfinite(losses).all()):
+        raise ValueError("losses must be one-dimensional and finite")
+    if losses.size == 0:
+        return PeakSurprisal(0.0, 0, 0.0, 0)
+    width = min(PEAK_WINDOW, losses.size)
+    means = np.lib.stride_tricks.sliding_window_view(losses, width).mean(axis=1)
+    start = int(means.argmax())
+    highest = float(means[start])
+    return PeakSurprisal(highest / math.log(vocabulary_size), start, highest, int(losses.size))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from collections.abc import Sequence
@@ -109,3 +110,48 @@ def excess_evidence(probability: float, level: float) -> float:
     if not 0.0 < probability <= 1.0 or not 0.0 < level < 1.0:
         raise ValueError("probability must lie in (0, 1] and level in (0, 1)")
     return max(0.0, math.log(level / probability) / math.log(1.0 / level))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Bulk:
+    """Where the bulk of a corpus lies.
+
+    :param middle: median of the values below the ceiling.
+    :param high: their 90% quantile.
+    """
+
+    middle: float
+    high: float
+
+    def threshold(self, spread: float, floor: float) -> float:
+        """``max(floor, middle + spread (high - middle))``.
+
+        :param spread: distances from the median to the 90% quantile.
+        :param floor: smallest threshold, for a corpus without spread.
+        """
+        return max(floor, self.middle + spread * (self.high - self.middle))
+
+
+def bulk(values: npt.NDArray[np.float64], ceiling: float) -> Bulk:
+    """The bulk of a corpus, which a minority of planted documents cannot lift.
+
+    :param values: shape (V,), large is suspicious; linear interpolation between them.
+    :param ceiling: values at or above it do not count as bulk.
+    :returns: zeros when no value lies below the ceiling.
+    """
+    below = values[values < ceiling]
+    if below.size == 0:
+        return Bulk(0.0, 0.0)
+    middle, high = np.quantile(below, (0.5, 0.9)).tolist()
+    return Bulk(middle, high)
+
+
+def above_half(values: npt.NDArray[np.float64], threshold: float) -> npt.NDArray[np.float64]:
+    """Evidence that begins at half a threshold and is 1 at the threshold.
+
+    ``max(0, (v - t/2) / (t/2))``; NaN stays NaN.
+
+    :param threshold: t > 0, in the unit of the values.
+    """
+    half = threshold / 2
+    return np.asarray(np.maximum(0.0, (values - half) / half), dtype=np.float64)

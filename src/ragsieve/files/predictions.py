@@ -11,7 +11,7 @@ from typing import Any
 
 from ragsieve._jsonl import Row, read_jsonl
 from ragsieve.files.contexts import Carried
-from ragsieve.records import LEVEL_OF_DECISION, Decision, Evidence, Verdict
+from ragsieve.records import Decision, Evidence, Level, Verdict
 
 _STATUS = "_status"
 
@@ -29,6 +29,7 @@ class Prediction:
     score: float
     threshold: float
     decision: Decision
+    level: Level
     profile: str
     fingerprint: str
     evidences: tuple[Evidence, ...]
@@ -79,7 +80,7 @@ def prediction_fields(prediction: Prediction) -> dict[str, Any]:
         "score_is_lower_bound": not all(one.measured for one in prediction.evidences),
         "flagged": prediction.flagged,
         "decision": str(prediction.decision),
-        "level": str(LEVEL_OF_DECISION[prediction.decision]),
+        "level": str(prediction.level),
         "threshold": prediction.threshold,
         "profile": prediction.profile,
         "fingerprint": prediction.fingerprint,
@@ -97,6 +98,7 @@ def _saved(verdict: Verdict) -> Prediction:
         score=verdict.score,
         threshold=verdict.threshold,
         decision=verdict.decision,
+        level=verdict.level,
         profile=verdict.profile,
         fingerprint=verdict.fingerprint,
         evidences=verdict.evidences,
@@ -130,6 +132,9 @@ def _prediction_of(row: Row) -> Prediction:
     decision = row.text("decision")
     if decision not in set(Decision):
         raise row.error("decision", f"expected one of {', '.join(Decision)}, found {decision!r}")
+    level = row.text("level")
+    if level not in set(Level):
+        raise row.error("level", f"expected one of {', '.join(Level)}, found {level!r}")
     removed = row.fields.get("removed")
     if removed is not None and not isinstance(removed, bool):
         raise row.error("removed", "expected true or false")
@@ -138,6 +143,7 @@ def _prediction_of(row: Row) -> Prediction:
         score=_required(row, "score"),
         threshold=_required(row, "threshold"),
         decision=Decision(decision),
+        level=Level(level),
         profile=row.text("profile"),
         fingerprint=row.text("fingerprint"),
         rank=row.integer("rank") if row.fields.get("rank") is not None else None,

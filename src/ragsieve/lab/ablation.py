@@ -13,10 +13,10 @@ from ragsieve.detectors.paper_query import (
     SCRIPT_INTEGRITY,
     SURPRISAL,
 )
-from ragsieve.detectors.rules import decide
+from ragsieve.detectors.rules import decide, level_of
 from ragsieve.errors import InputError
 from ragsieve.files.predictions import Prediction
-from ragsieve.records import Evidence
+from ragsieve.records import Evidence, Level
 
 
 class Variant(enum.StrEnum):
@@ -57,12 +57,15 @@ def ablate(predictions: Iterable[Prediction], variant: Variant) -> Iterator[Pred
         values = [one.value for one in evidences if one.value is not None]
         score = float(sum(values))
         complete = len(values) == len(evidences)
+        decision = decide(score, row.threshold, complete=complete)
         yield dataclasses.replace(
             row,
             profile=f"{row.profile}:{variant}",
             evidences=evidences,
             score=score,
-            decision=decide(score, row.threshold, complete=complete),
+            decision=decision,
+            # The published detector knows one flag.
+            level=level_of(decision, lambda _evidences, _score: Level.QUARANTINE, evidences, score),
             # What a deployment did belongs to the decision that was made, not to this one.
             removed=None,
         )

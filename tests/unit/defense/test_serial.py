@@ -30,7 +30,7 @@ def texts(count, bad=()):
 
 
 def detector():
-    return QueryDetector(causal=FakeCausalScorer(["zzz"]), encoder=FakeTokenEncoder())
+    return QueryDetector("paper", causal=FakeCausalScorer(["zzz"]), encoder=FakeTokenEncoder())
 
 
 def ids(entries):
@@ -88,7 +88,7 @@ def test_a_document_the_scan_never_saw_may_raise():
 
 @pytest.mark.parametrize("resort", list(Resort))
 def test_undecided_candidates(resort):
-    pipeline = serial_defense(QueryDetector(), policy=FilterPolicy(on_unavailable=resort))
+    pipeline = serial_defense(QueryDetector("paper"), policy=FilterPolicy(on_unavailable=resort))
     if resort is Resort.RAISE:
         with pytest.raises(RankingError, match="unavailable: surprisal, query_alignment"):
             pipeline.run(ranking(texts(30)))
@@ -178,7 +178,7 @@ def test_repeats_that_are_kept_are_a_matter_of_evidence_and_not_of_depth(resort)
 def corpus_scan(count, mixed=()):
     """A scan that flags exactly the documents whose text mixes scripts inside a word."""
     own = [Document(f"d{i}", "pаypal" if i in mixed else "plain") for i in range(1, count + 1)]
-    scan = CorpusDetector().scan(own, np.eye(count))
+    scan = CorpusDetector("paper").scan(own, np.eye(count))
     assert scan.flagged_ids == tuple(f"d{i}" for i in mixed)
     return scan
 

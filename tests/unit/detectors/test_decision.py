@@ -12,7 +12,7 @@ from ragsieve.detectors.corpus import CorpusDetector
 from ragsieve.detectors.paper_corpus import PaperCorpusConfig, PaperCorpusRule
 from ragsieve.detectors.paper_query import PaperQueryConfig, PaperQueryRule
 from ragsieve.detectors.query import QueryDetector
-from ragsieve.detectors.rules import decide, fingerprint
+from ragsieve.detectors.rules import Measurement, decide, fingerprint
 from ragsieve.errors import BackendError, ConfigError, EmbeddingError, InputError
 from ragsieve.records import Decision, Evidence, EvidenceColumn, Level, NeighborGraph
 from ragsieve.testing import FakeCausalScorer, FakeTokenEncoder
@@ -37,7 +37,11 @@ class OneColumn:
         values = np.full(len(contents), self.value)
         known = EvidenceColumn("known", values)
         gaps = np.where(np.arange(len(contents)) % 2, np.nan, 0.0)
-        return known, EvidenceColumn("gaps", gaps, reason="odd rows are not measured")
+        missing = EvidenceColumn("gaps", gaps, reason="odd rows are not measured")
+        return Measurement((known, missing), notes=("looked twice",))
+
+    def level(self, evidences, score):
+        return Level.REVIEW if score < 0.55 else Level.QUARANTINE
 
     def details(self, documents, scan, row):
         return None, None
@@ -61,8 +65,12 @@ def test_a_scan_with_gaps(value, even, odd):
     assert gap == Evidence.unavailable("gaps", "odd rows are not measured")
     assert not scan.verdict(1).complete
     assert scan.verdict(0).complete
-    levels = {Decision.FLAGGED: Level.QUARANTINE, Decision.CLEAR: Level.INFO}
-    assert scan.verdict(1).level is levels.get(odd, Level.REVIEW)
+    flagged = Level.QUARANTINE if value > 0.55 else Level.REVIEW
+    levels = {Decision.FLAGGED: flagged, Decision.CLEAR: Level.INFO}
+    assert scan.levels == tuple(levels.get(one, Level.REVIEW) for one in scan.decisions)
+    assert scan.flagged_at(Level.REVIEW) == scan.flagged_ids
+    assert scan.flagged_at(Level.QUARANTINE) == (scan.flagged_ids if value > 0.55 else ())
+    assert scan.notes == ("looked twice",)
 
 
 @pytest.mark.parametrize("score", [0.0, 0.5, 0.999999, 1.0, 1.5])
@@ -92,21 +100,21 @@ def graph(indices, similarities):
 )
 def test_a_graph_that_breaks_its_laws_is_refused(bad, words):
     with pytest.raises(InputError, match=words):
-        CorpusDetector().scan_graph(documents("abc"), bad)
+        CorpusDetector("paper").scan_graph(documents("abc"), bad)
 
 
 def test_rows_must_fit_the_documents():
     with pytest.raises(EmbeddingError, match=r"one embedding row a document \(2\), found 3"):
-        CorpusDetector().scan(documents("ab"), np.eye(3))
+        CorpusDetector("paper").scan(documents("ab"), np.eye(3))
     with pytest.raises(EmbeddingError, match="found 0"):
-        CorpusDetector().scan(documents("a"), np.float64(1.0))
+        CorpusDetector("paper").scan(documents("a"), np.float64(1.0))
     with pytest.raises(InputError, match="at least one document"):
-        CorpusDetector().scan([], np.empty((0, 3)))
+        CorpusDetector("paper").scan([], np.empty((0, 3)))
 
 
 def test_an_explanation_belongs_to_its_corpus():
     texts, rows = clustered(np.random.default_rng(1), 30)
-    corpus, detector = documents(texts), CorpusDetector()
+    corpus, detector = documents(texts), CorpusDetector("paper")
     scan = detector.scan(corpus, rows)
     for row in range(30):
         verdict = detector.explain(corpus, scan, row)
@@ -122,7 +130,7 @@ def test_an_explanation_belongs_to_its_corpus():
 
 
 def test_a_missing_column_is_a_key_error():
-    scan = CorpusDetector().scan(documents("ab"), np.eye(2))
+    scan = CorpusDetector("paper").scan(documents("ab"), np.eye(2))
     with pytest.raises(KeyError, match="surprisal"):
         scan.column("surprisal")
 
@@ -132,7 +140,7 @@ def test_a_missing_column_is_a_key_error():
     [{"neighbors": 8}, {"alert_budget": 0.1}, {"threshold": 0.4}, {"max_characters": 10}],
 )
 def test_the_corpus_fingerprint_follows_every_constant(change):
-    plain = CorpusDetector().fingerprint
+    plain = CorpusDetector("paper").fingerprint
     assert plain == CorpusDetector(PaperCorpusRule(PaperCorpusConfig())).fingerprint
     assert plain != CorpusDetector(PaperCorpusRule(PaperCorpusConfig(**change))).fingerprint
     assert len(plain) == 16
@@ -142,7 +150,7 @@ def test_the_corpus_fingerprint_follows_every_constant(change):
     "change", [{field.name: 7} for field in dataclasses.fields(PaperQueryConfig)]
 )
 def test_the_query_fingerprint_follows_every_constant(change):
-    plain = QueryDetector().fingerprint
+    plain = QueryDetector("paper").fingerprint
     assert plain != QueryDetector(PaperQueryRule(PaperQueryConfig(**change))).fingerprint
 
 
@@ -150,7 +158,7 @@ def test_the_fingerprint_tells_models_and_their_roles_apart():
     causal, encoder = FakeCausalScorer(), FakeTokenEncoder()
     encoder.identity = causal.identity
     prints = {
-        QueryDetector(**models).fingerprint
+        QueryDetector("paper", **models).fingerprint
         for models in ({}, {"causal": causal}, {"encoder": encoder})
     }
     assert len(prints) == 3
@@ -174,7 +182,9 @@ def texts(count, seed=0):
 
 def test_many_batches_are_as_one_by_one():
     def detector():
-        return QueryDetector(causal=FakeCausalScorer(["river"]), encoder=FakeTokenEncoder())
+        return QueryDetector(
+            "paper", causal=FakeCausalScorer(["river"]), encoder=FakeTokenEncoder()
+        )
 
     # More than two batches; some rankings too short, one empty.
     sizes = [20, 30, 3, 0, 12] * 7
@@ -190,7 +200,7 @@ def test_many_batches_are_as_one_by_one():
 def test_models_see_each_distinct_text_of_a_batch_once():
     causal, encoder = FakeCausalScorer(), FakeTokenEncoder()
     same = [ranking(texts(20), query_id=str(i)) for i in range(5)]
-    QueryDetector(causal=causal, encoder=encoder).score_many(same)
+    QueryDetector("paper", causal=causal, encoder=encoder).score_many(same)
     assert len(causal.calls) == 1
     assert sorted(causal.calls[0]) == sorted(texts(20)[:5])
     documents_seen, queries_seen = encoder.calls
@@ -204,7 +214,7 @@ def test_one_failing_model_leaves_the_others_evidence(broken):
         "causal": FakeCausalScorer(["zzz"], failing=broken == "causal"),
         "encoder": FakeTokenEncoder(failing=broken == "encoder"),
     }
-    verdicts = QueryDetector(**models).score(ranking(texts(20)))
+    verdicts = QueryDetector("paper", **models).score(ranking(texts(20)))
     missing = {one.name for v in verdicts for one in v.evidences if not one.measured}
     assert missing == {"surprisal" if broken == "causal" else "query_alignment"}
     assert {verdict.decision for verdict in verdicts} == {Decision.UNDECIDED}
@@ -218,7 +228,7 @@ def test_other_errors_of_a_model_are_not_swallowed():
             raise MemoryError
 
     with pytest.raises(MemoryError):
-        QueryDetector(causal=Broken()).score(ranking(texts(20)))
+        QueryDetector("paper", causal=Broken()).score(ranking(texts(20)))
 
 
 class NotFinite(FakeCausalScorer):
@@ -239,7 +249,7 @@ class NotFiniteStates(FakeTokenEncoder):
     "models", [{"causal": NotFinite()}, {"encoder": NotFiniteStates()}], ids=["causal", "encoder"]
 )
 def test_numbers_that_are_not_finite_make_evidence_unavailable(models):
-    verdict = QueryDetector(**models).score(ranking(texts(20)))[0]
+    verdict = QueryDetector("paper", **models).score(ranking(texts(20)))[0]
     assert verdict.decision is Decision.UNDECIDED
 
 

@@ -43,7 +43,7 @@ def test_a_partial_score_is_a_lower_bound(score, complete, decision):
 
 
 def test_everything_measured_decides():
-    detector = QueryDetector(causal=FakeCausalScorer(["zzz"]), encoder=FakeTokenEncoder())
+    detector = QueryDetector("paper", causal=FakeCausalScorer(["zzz"]), encoder=FakeTokenEncoder())
     verdicts = detector.score(ranking(poisoned()))
     assert len(verdicts) == 5
     assert verdicts[0].decision is Decision.FLAGGED
@@ -53,7 +53,7 @@ def test_everything_measured_decides():
 
 
 def test_without_models_evidence_is_unavailable_and_not_zero():
-    first = QueryDetector().score(ranking(texts(20)))[0]
+    first = QueryDetector("paper").score(ranking(texts(20)))[0]
     assert first.decision is Decision.UNDECIDED
     assert by_name(first)["surprisal"].value is None
     assert "no causal language model" in by_name(first)["surprisal"].reason
@@ -65,7 +65,7 @@ def test_without_models_evidence_is_unavailable_and_not_zero():
     ("count", "word"), [(12, "insufficient tail"), (5, "missing tail"), (2, "missing tail")]
 )
 def test_a_short_ranking_leaves_tail_evidence_unavailable(count, word):
-    detector = QueryDetector(causal=FakeCausalScorer(["zzz"]), encoder=FakeTokenEncoder())
+    detector = QueryDetector("paper", causal=FakeCausalScorer(["zzz"]), encoder=FakeTokenEncoder())
     verdicts = detector.score(ranking(poisoned()[:count]))
     assert len(verdicts) == min(5, count)
     found = by_name(verdicts[0])
@@ -78,18 +78,18 @@ def test_a_short_ranking_leaves_tail_evidence_unavailable(count, word):
 
 
 def test_an_empty_ranking_has_no_verdict():
-    assert QueryDetector().score(ranking([])) == ()
+    assert QueryDetector("paper").score(ranking([])) == ()
 
 
 def test_repeated_ids_leave_tail_evidence_unavailable():
     names = [f"d{i}" for i in range(19)] + ["d3"]
-    verdict = QueryDetector().score(ranking(texts(20), ids=names))[0]
+    verdict = QueryDetector("paper").score(ranking(texts(20), ids=names))[0]
     assert "more than once" in by_name(verdict)["answer_anchor"].reason
 
 
 def test_a_failing_model_makes_its_evidence_unavailable_with_the_reason():
     detector = QueryDetector(
-        causal=FakeCausalScorer(failing=True), encoder=FakeTokenEncoder(failing=True)
+        "paper", causal=FakeCausalScorer(failing=True), encoder=FakeTokenEncoder(failing=True)
     )
     found = by_name(detector.score(ranking(texts(20)))[0])
     assert "told to fail" in found["surprisal"].reason
@@ -100,11 +100,13 @@ def test_a_failing_model_makes_its_evidence_unavailable_with_the_reason():
 def test_many_at_once_are_as_one_by_one_and_models_see_each_text_once():
     causal, encoder = FakeCausalScorer(["zzz"]), FakeTokenEncoder()
     rankings = [ranking(poisoned(), query_id="a"), ranking(poisoned()[::-1], query_id="b")]
-    together = QueryDetector(causal=causal, encoder=encoder).score_many(rankings)
+    together = QueryDetector("paper", causal=causal, encoder=encoder).score_many(rankings)
     for call in (*causal.calls, *encoder.calls):
         assert len(set(call)) == len(call)
     alone = [
-        QueryDetector(causal=FakeCausalScorer(["zzz"]), encoder=FakeTokenEncoder()).score(one)
+        QueryDetector("paper", causal=FakeCausalScorer(["zzz"]), encoder=FakeTokenEncoder()).score(
+            one
+        )
         for one in rankings
     ]
     assert [[v.score for v in vs] for vs in together] == [[v.score for v in vs] for vs in alone]
@@ -129,13 +131,13 @@ def test_impossible_configurations_are_refused(bad):
 
 
 def test_an_unknown_profile_is_refused():
-    with pytest.raises(ConfigError, match="expected one of paper"):
+    with pytest.raises(ConfigError, match="expected one of default, paper"):
         QueryDetector("papper")
 
 
 def test_the_end_of_a_very_long_document_is_not_examined_and_that_is_stated():
     long = ["x" * 2_000_000, *texts(19)]
-    verdict = QueryDetector().score(ranking(long))[0]
+    verdict = QueryDetector("paper").score(ranking(long))[0]
     assert verdict.truncated_characters == 1_000_000
 
 
@@ -150,6 +152,6 @@ class BadOnce(FakeCausalScorer):
 
 def test_one_text_a_model_fails_on_leaves_the_others_measured():
     rankings = [ranking(["bad text", *texts(19)]), ranking(texts(20, seed=9), query_id="z")]
-    first, second = QueryDetector(causal=BadOnce()).score_many(rankings)
+    first, second = QueryDetector("paper", causal=BadOnce()).score_many(rankings)
     assert "no finite losses" in by_name(first[0])["surprisal"].reason
     assert all(by_name(verdict)["surprisal"].measured for verdict in (*first[1:], *second))

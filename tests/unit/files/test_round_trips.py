@@ -44,14 +44,14 @@ HOSTILE = 'nul\x00 bidi\u202e sep\u2028\u2029\u0085 zero\u200b quote" back\\ 词
 
 def prediction(**changes):
     return {
-        "document_id": "a", "score": 0.5, "threshold": 1.0, "decision": "clear",
+        "document_id": "a", "score": 0.5, "threshold": 1.0, "decision": "clear", "level": "info",
         "profile": "paper", "fingerprint": "f", "x_status": "measured", "x": 0.5,
     } | changes  # fmt: skip
 
 
 def test_scan_predictions_round_trip(tmp_path):
     texts, rows = clustered(np.random.default_rng(6), 30)
-    scan = CorpusDetector().scan(documents(texts), rows)
+    scan = CorpusDetector("paper").scan(documents(texts), rows)
     written = [verdict_fields(verdict) for verdict in scan]
     read = list(read_predictions(write_jsonl(tmp_path / "s.jsonl", written)))
     assert [row.document_id for row in read] == list(scan.document_ids)
@@ -65,7 +65,9 @@ def test_scan_predictions_round_trip(tmp_path):
 
 
 def test_query_predictions_round_trip(tmp_path):
-    verdicts = QueryDetector(causal=FakeCausalScorer()).score(ranking(["one two three"] * 20))
+    verdicts = QueryDetector("paper", causal=FakeCausalScorer()).score(
+        ranking(["one two three"] * 20)
+    )
     carried = Carried("set", "enc", "clean")
     written = [query_fields(one, "q", carried, removed=one.rank == 2) for one in verdicts]
     read = list(read_predictions(write_jsonl(tmp_path / "p.jsonl", written)))
@@ -90,6 +92,7 @@ def test_query_predictions_round_trip(tmp_path):
         ({"score": True}, "score"),
         ({"threshold": None}, "threshold"),
         ({"decision": "guilty"}, "decision"),
+        ({"level": "panic"}, "level"),
         ({"profile": None}, "profile"),
         ({"fingerprint": 3}, "fingerprint"),
         ({"rank": "first"}, "rank"),
@@ -308,7 +311,7 @@ def test_rows_that_cannot_be_used(tmp_path, rows, words):
     np.save(tmp_path / "e.npy", rows)
     corpus = documents(["a", "b"])
     with pytest.raises(EmbeddingError, match=words):
-        CorpusDetector().scan(corpus, read_embeddings(tmp_path / "e.npy", corpus))
+        CorpusDetector("paper").scan(corpus, read_embeddings(tmp_path / "e.npy", corpus))
 
 
 @pytest.mark.parametrize("content", [b"[" * 100_000, b"\xff", b"[]", b"{", b"3"])

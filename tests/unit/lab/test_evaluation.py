@@ -14,14 +14,14 @@ from ragsieve.lab.datasets import read_attacks
 from ragsieve.lab.evaluation import evaluate
 from ragsieve.lab.labels import read_labels
 from ragsieve.lab.metrics import auroc, detected_at
-from ragsieve.records import Decision, Evidence
+from ragsieve.records import Decision, Evidence, Level
 
 
 def prediction(name, score, condition=None, *, query="q", removed=None):
     decision = Decision.FLAGGED if score >= 1 else Decision.CLEAR
     evidences = (Evidence("answer_anchor", score / 2, 0.5), Evidence("surprisal", score / 2))
     return Prediction(
-        name, score, 1.0, decision, "paper", "f", evidences, query_id=query, rank=1,
+        name, score, 1.0, decision, Level.REVIEW, "paper", "f", evidences, query_id=query, rank=1,
         removed=removed, carried=Carried("d", "e", condition),
     )  # fmt: skip
 

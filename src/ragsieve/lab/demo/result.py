@@ -72,6 +72,8 @@ class DemoResult:
     planted_by_attack: dict[str, int]
     poison_flagged_by_scan: int
     clean_flagged_by_scan: int
+    clean_quarantined_by_scan: int
+    campaigns: int
     rows: tuple[DefenseRow, ...]
     catches: tuple[Catch, ...]
     misses: tuple[Miss, ...]
@@ -93,14 +95,16 @@ class DemoResult:
             f"{self.targets} questions (seed {self.seed}): {planted}.",
             f"RSG scan of the index: {self.poison_flagged_by_scan} of {self.planted} poison and "
             f"{self.clean_flagged_by_scan} of {self.documents:,} clean documents flagged "
-            f"({self.clean_flagged_by_scan / self.documents:.1%}).",
+            f"({self.clean_flagged_by_scan / self.documents:.1%}) in {self.campaigns} campaigns; "
+            f"{self.clean_quarantined_by_scan} clean documents at level quarantine "
+            f"({self.clean_quarantined_by_scan / self.documents:.1%}), the others to review.",
             *(f"Unavailable: {reason}" for reason in self.unavailable),
             "",
         ]
 
     def _table(self) -> list[str]:
         attacks = list(self.planted_by_attack)
-        header = f"{'poison in the top 5':<22}{'all':>5}" + "".join(
+        header = f"{'poison in the top 5':<20}{'all':>5}" + "".join(
             f"{name:>14}" for name in attacks
         )
         lines = [f"{header}{'targets hit':>13}{'clean removed*':>18}"]
@@ -108,7 +112,7 @@ class DemoResult:
             counts = "".join(f"{row.by_attack.get(name, 0):>14}" for name in attacks)
             share = row.clean_removed / max(1, row.clean_candidates)
             lines.append(
-                f"{row.defense:<22}{row.poison_in_context:>5}{counts}"
+                f"{row.defense:<20}{row.poison_in_context:>5}{counts}"
                 f"{f'{row.targets_hit} of {self.targets}':>13}"
                 f"{f'{row.clean_removed} ({share:.1%})':>18}"
             )

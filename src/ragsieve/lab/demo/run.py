@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import platform
 from collections.abc import Callable, Sequence
@@ -12,11 +13,9 @@ import scipy
 
 import ragsieve
 from ragsieve import assembly
-from ragsieve.backends.embedded import CATALOGUE
-from ragsieve.backends.installed import model_path
-from ragsieve.backends.loading import folder_revision
 from ragsieve.defense.pipeline import Pipeline
 from ragsieve.defense.serial import Quarantine, serial_defense
+from ragsieve.detectors.campaigns import campaigns
 from ragsieve.errors import EmbeddingError, OutputError
 from ragsieve.files.embeddings import encoder_of, read_embeddings, write_embeddings
 from ragsieve.lab.demo.corpus import docstring_corpus
@@ -25,13 +24,14 @@ from ragsieve.lab.demo.poison import Attack, draw, plant
 from ragsieve.lab.demo.questions import demo_questions
 from ragsieve.lab.demo.report import PlotData, write_report
 from ragsieve.lab.demo.result import DemoResult, read_result, save_result
-from ragsieve.ports import TextEmbedder
-from ragsieve.records import Document, FloatArray, Query, Ranking, Scan
+from ragsieve.ports import FeatureSource, TextEmbedder
+from ragsieve.records import Document, FloatArray, Level, Query, Ranking, Scan
 from ragsieve.retrieval import rank
 from ragsieve.settings import Settings
 
 DEPTH = 100
 UNPOISONED = 56
+FILTER, BOTH, BOTH_HELD = "RSQ filter", "both", "both, review held"
 
 
 def run_demo(
@@ -76,11 +76,13 @@ def _run(
     note(f"scanning {len(documents):,} documents")
     corpus_detector = assembly.corpus_detector(settings)
     scan = corpus_detector.scan(documents, rows)
+    features = _features(settings, scan, rows)
     asked = [Query(one.id, one.question) for one in (*staging.targets, *staging.unpoisoned)]
     vectors = embedder.embed_queries([query.text for query in asked])
     rankings = rank(asked, documents, vectors, rows, depth=DEPTH)
     note(f"judging {len(rankings)} retrievals, alone and after the quarantine")
-    trials, unavailable = _trials(settings, scan, rankings)
+    trials, unavailable = _trials(settings, scan, features, rankings)
+    context_size = settings.query.candidates
     result = DemoResult(
         seed=seed,
         documents=len(clean),
@@ -90,7 +92,11 @@ def _run(
         planted_by_attack=_planted(staging),
         poison_flagged_by_scan=sum(name in staging.labels for name in scan.flagged_ids),
         clean_flagged_by_scan=sum(name not in staging.labels for name in scan.flagged_ids),
-        rows=tuple(defense_row(trial, staging, settings.query.candidates) for trial in trials),
+        clean_quarantined_by_scan=sum(
+            name not in staging.labels for name in scan.flagged_at(settings.filter.quarantine_at)
+        ),
+        campaigns=len(campaigns(scan)),
+        rows=tuple(defense_row(trial, staging, context_size) for trial in trials),
         catches=find_catches(corpus_detector, scan, documents, trials[-1], staging),
         misses=find_misses(trials[-1], scan, documents, staging),
         unavailable=unavailable,
@@ -98,6 +104,13 @@ def _run(
     )
     write_report(report, result, _plot_data(scan, trials, staging))
     return result
+
+
+def _features(settings: Settings, scan: Scan, rows: FloatArray) -> FeatureSource | None:
+    if settings.profile != "default":
+        return None
+    gate = assembly.ingest_gate(settings)
+    return gate.features(gate.snapshot(scan, rows))
 
 
 def _staged(seed: int) -> Staging:
@@ -111,17 +124,23 @@ def _staged(seed: int) -> Staging:
 
 
 def _trials(
-    settings: Settings, scan: Scan, rankings: Sequence[Ranking]
+    settings: Settings, scan: Scan, features: FeatureSource | None, rankings: Sequence[Ranking]
 ) -> tuple[tuple[Trial, ...], tuple[str, ...]]:
     """The same retrievals without a defence, with each detector alone, and with both."""
-    detector = assembly.query_detector(settings)
+    detector = assembly.query_detector(settings, features)
     size = detector.candidates
-    quarantine = Quarantine(scan.flagged_ids, scanned_ids=scan.document_ids)
+    sure, held = (
+        Quarantine(scan.flagged_at(level), scanned_ids=scan.document_ids)
+        for level in (settings.filter.quarantine_at, Level.REVIEW)
+    )
+    strict = dataclasses.replace(settings.filter, quarantine_at=Level.REVIEW)
     pipelines = (
         ("no defence", Pipeline([], context_size=size)),
-        ("RSG scan", Pipeline([quarantine], context_size=size)),
-        ("RSQ filter", serial_defense(detector, policy=settings.filter)),
-        ("both", serial_defense(detector, scan=scan, policy=settings.filter)),
+        ("RSG quarantine", Pipeline([sure], context_size=size)),
+        ("RSG, review held", Pipeline([held], context_size=size)),
+        (FILTER, serial_defense(detector, policy=settings.filter)),
+        (BOTH, serial_defense(detector, scan=scan, policy=settings.filter)),
+        (BOTH_HELD, serial_defense(detector, scan=scan, policy=strict)),
     )
     trials = tuple(Trial(name, tuple(pipeline.run_many(rankings))) for name, pipeline in pipelines)
     missing = {
@@ -160,7 +179,7 @@ def _planted(staging: Staging) -> dict[str, int]:
 
 
 def _plot_data(scan: Scan, trials: Sequence[Trial], staging: Staging) -> PlotData:
-    alone = trials[2]
+    alone = next(trial for trial in trials if trial.defense == FILTER)
     verdicts = [
         (verdict.score, verdict.document_id in staging.labels)
         for outcome in alone.outcomes
@@ -178,7 +197,7 @@ def _plot_data(scan: Scan, trials: Sequence[Trial], staging: Staging) -> PlotDat
 
 
 def _fingerprint(settings: Settings, seed: int) -> str:
-    """Everything the result depends on: code, libraries whose documentation is read, models."""
+    """Everything the result depends on: code, libraries whose documentation is read, models used."""
     digest = hashlib.sha256()
     root = Path(ragsieve.__file__).parent
     for path in sorted(root.rglob("*")):
@@ -186,6 +205,7 @@ def _fingerprint(settings: Settings, seed: int) -> str:
             digest.update(str(path.relative_to(root)).encode() + path.read_bytes())
     parts = [platform.python_version(), np.__version__, scipy.__version__, str(seed)]
     parts.append(settings.model_dump_json())
-    parts += [folder_revision(model_path(settings.models_dir, one.name)) for one in CATALOGUE]
+    parts.append(assembly.text_embedder(settings).identity)
+    parts.append(assembly.query_detector(settings).fingerprint)
     digest.update("\n".join(parts).encode())
     return digest.hexdigest()[:16]

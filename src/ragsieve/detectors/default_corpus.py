@@ -1,0 +1,378 @@
+"""RSG of profile ``default``: neighbour gap, alien run, script mixing, hidden characters."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from typing import ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ragsieve.detectors.rules import Measurement, fingerprint
+from ragsieve.errors import BackendError, ConfigError
+from ragsieve.evidence.alien import AlienDetail, alien_run
+from ragsieve.evidence.gap import GapDetail, StandingOut
+from ragsieve.evidence.hidden import hidden_text
+from ragsieve.evidence.scripts import script_profile
+from ragsieve.evidence.surprisal import peak_surprisal
+from ragsieve.evidence.tails import above_half, bulk
+from ragsieve.evidence.tokens import Span, token_spans
+from ragsieve.evidence.writing import MixingDetail, mixed_tokens
+from ragsieve.features.knowledge import CorpusKnowledge
+from ragsieve.features.neighborhood import gaps_of_rows, neighborhood
+from ragsieve.features.pairs import MEMORY_BYTES
+from ragsieve.features.statistics import (
+    EXCLUDED_NEIGHBORS,
+    CorpusStatistics,
+    TokenCounts,
+    alien_flags,
+)
+from ragsieve.features.text import TOKENS_EXAMINED, TextFeatures, Vocabulary, text_features
+from ragsieve.ports import CausalScorer
+from ragsieve.records import (
+    Detail,
+    Document,
+    Evidence,
+    EvidenceColumn,
+    Level,
+    NeighborGraph,
+    Scan,
+    Surroundings,
+)
+
+NEIGHBOR_GAP = "neighbor_gap"
+ALIEN_RUN = "alien_run"
+SCRIPT_MIXING = "script_mixing"
+HIDDEN_TEXT = "hidden_text"
+CONFIRMATION = "peak_surprisal_share"
+
+# A model reads a text's beginning; a run further down is shown to it with this much before it.
+_LEAD_CHARACTERS = 400
+_READ_CHARACTERS = 1200
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DefaultCorpusConfig:
+    """Constants of the ingest rule.
+
+    :param neighbors: per document.
+    :param gap_spread: threshold of the gap, in distances from the corpus's median to its 90%
+        quantile.
+    :param run_spread: the same for the alien run, without a language model.
+    :param screen_spread: the same where a language model confirms.
+    :param confirmed_share: peak surprisal over ln V at which a run is confirmed.
+    :param scripts: ``unicode`` for this profile's rule, ``paper`` for the published one.
+    :param threshold: flagged at or above.
+    :param quarantine_score: level ``quarantine`` at or above, unconfirmed runs left out.
+    :param pair_memory_bytes: bound on the table of token pairs.
+    :param max_characters: of a document examined.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    neighbors: int = 24
+    gap_spread: float = 2.0
+    gap_ceiling: float = 0.6
+    gap_floor: float = 0.30
+    run_spread: float = 2.75
+    screen_spread: float = 1.5
+    run_ceiling_nats: float = 15.0
+    run_floor_nats: float = 7.0
+    confirmed_share: float = 0.72
+    script_evidence: float = 0.5
+    scripts: Literal["unicode", "paper"] = "unicode"
+    threshold: float = 1.0
+    quarantine_score: float = 1.35
+    pair_memory_bytes: int = MEMORY_BYTES
+    max_characters: int = 1_000_000
+
+    def __post_init__(self) -> None:
+        if self.neighbors < 1 or self.max_characters < 1:
+            raise ConfigError("corpus: neighbors and max_characters must be at least 1")
+        if min(self.gap_floor, self.run_floor_nats, self.threshold) <= 0:
+            raise ConfigError("corpus: floors and threshold must be above 0")
+        if self.quarantine_score < self.threshold:
+            raise ConfigError(
+                f"corpus: quarantine_score ({self.quarantine_score}) must not lie below the "
+                f"threshold ({self.threshold})"
+            )
+        if self.scripts not in {"unicode", "paper"}:
+            raise ConfigError(f"corpus: scripts must be unicode or paper, found {self.scripts!r}")
+
+
+class DefaultCorpusRule:
+    """Measures a corpus by contrast with itself.
+
+    :param causal: language model that confirms alien runs; without one they stay unconfirmed
+        and ask for review at most.
+    """
+
+    profile = "default"
+
+    def __init__(
+        self, config: DefaultCorpusConfig | None = None, *, causal: CausalScorer | None = None
+    ) -> None:
+        self.config = config or DefaultCorpusConfig()
+        self._causal = causal
+
+    @property
+    def neighbors(self) -> int:
+        """Neighbours per document."""
+        return self.config.neighbors
+
+    @property
+    def threshold(self) -> float:
+        """Flagged at or above."""
+        return self.config.threshold
+
+    @property
+    def max_characters(self) -> int:
+        """Characters of a document that are examined."""
+        return self.config.max_characters
+
+    def fingerprint(self) -> str:
+        """Hash of the constants and of the confirming model."""
+        causal = self._causal.identity if self._causal else None
+        return fingerprint(self.profile, self.config, causal)
+
+    def constants(self) -> str:
+        """Hash of what the statistics of a corpus depend on: the constants, no model."""
+        return fingerprint(self.profile, self.config)
+
+    def combine(self, values: Sequence[float]) -> float:
+        """``S = sqrt(sum of squares)``."""
+        return math.sqrt(math.fsum(value * value for value in values))
+
+    def level(self, evidences: Sequence[Evidence], score: float) -> Level:  # noqa: ARG002
+        """Quarantine for strength that no unconfirmed alien run lends, else review.
+
+        A run is confirmed by the language model, or by evidence about characters beside it.
+        """
+        values = {one.name: one.value or 0.0 for one in evidences}
+        run = next((one for one in evidences if one.name == ALIEN_RUN), None)
+        confirmed = run is not None and CONFIRMATION in dict(run.components)
+        if not (confirmed or values.get(SCRIPT_MIXING) or values.get(HIDDEN_TEXT)):
+            values.pop(ALIEN_RUN, None)
+        strong = self.combine(list(values.values())) >= self.config.quarantine_score
+        return Level.QUARANTINE if strong else Level.REVIEW
+
+    def measure(self, contents: Sequence[str], graph: NeighborGraph) -> Measurement:
+        """Learn the corpus, then judge every document of it."""
+        vocabulary = Vocabulary()
+        features = self.read(contents, vocabulary)
+        counts = TokenCounts.empty(self.config.pair_memory_bytes)
+        counts = counts.extended(vocabulary.tokens, features.tokens)
+        return self.judge(contents, self.learn(features, counts, graph))
+
+    def read(self, contents: Sequence[str], vocabulary: Vocabulary) -> TextFeatures:
+        """What each text shows on its own."""
+        paper = self.config.scripts == "paper"
+        mixes: Callable[[str], bool] = _mixes_as_published if paper else _mixes
+        return text_features(
+            contents, vocabulary, mixes=mixes, hides=_hides_nothing if paper else _hides
+        )
+
+    def learn(
+        self, features: TextFeatures, counts: TokenCounts, graph: NeighborGraph
+    ) -> CorpusKnowledge:
+        """Statistics of a whole corpus, and each document against them.
+
+        :param counts: of exactly these documents.
+        """
+        everything = range(len(features))
+        gaps = gaps_of_rows(features, graph, everything)
+        flags = self.alien(features, counts, graph, everything, len(features))
+        total = sum(one.size for one in flags)
+        share = sum(int(one.sum()) for one in flags) / total if total else 0.0
+        runs = tuple(alien_run(one, share) for one in flags)
+        ratios = np.array([run.ratio_nats for run in runs])
+        statistics = CorpusStatistics(
+            counts=counts,
+            alien_share=share,
+            gap=bulk(gaps.gap, self.config.gap_ceiling),
+            run_nats=bulk(ratios, self.config.run_ceiling_nats),
+            question_share=float(features.questions.mean()) if len(features) else 0.0,
+        )
+        return CorpusKnowledge(features, statistics, gaps, runs, np.full(len(features), np.nan))
+
+    def alien(
+        self,
+        features: TextFeatures,
+        counts: TokenCounts,
+        graph: NeighborGraph,
+        rows: range,
+        counted: int,
+    ) -> list[npt.NDArray[np.bool_]]:
+        """Alien tokens of the documents in ``rows``.
+
+        :param graph: one row a document of ``rows``.
+        :param counted: the first documents, which ``counts`` holds.
+        """
+        glue = counts.glue()
+        held = np.arange(len(features)) < counted
+        return [
+            alien_flags(
+                features.tokens,
+                row,
+                graph.indices[place][:EXCLUDED_NEIGHBORS],
+                counts,
+                glue,
+                counted=held,
+            )
+            for place, row in enumerate(rows)
+        ]
+
+    def judge(self, contents: Sequence[str], knowledge: CorpusKnowledge) -> Measurement:
+        """Evidence on the documents that were measured.
+
+        :param contents: their texts.
+        :param knowledge: what was measured, and the statistics to judge by.
+        """
+        config, statistics = self.config, knowledge.statistics
+        ratios = np.array([run.ratio_nats for run in knowledge.runs], dtype=np.float64)
+        gap = above_half(knowledge.gaps.gap, self.gap_threshold(statistics))
+        run = above_half(ratios, self.run_threshold(statistics))
+        mixing = config.script_evidence * knowledge.features.mixing[knowledge.first :].astype(
+            np.float64
+        )
+        hidden = knowledge.features.hidden[knowledge.first :]
+        peaks, notes = self._confirm(contents, knowledge, gap, run, mixing, hidden)
+        run = np.where(peaks < config.confirmed_share, 0.0, run)
+        columns = [
+            EvidenceColumn(
+                NEIGHBOR_GAP,
+                gap,
+                components=(
+                    ("gap", knowledge.gaps.gap),
+                    ("gap_group", knowledge.gaps.group),
+                    ("gap_floor", knowledge.gaps.floor),
+                ),
+            ),
+            EvidenceColumn(
+                ALIEN_RUN, run, components=(("alien_run_nats", ratios), (CONFIRMATION, peaks))
+            ),
+            EvidenceColumn(SCRIPT_MIXING, mixing),
+        ]
+        if config.scripts == "unicode":
+            columns.append(EvidenceColumn(HIDDEN_TEXT, hidden))
+        if not statistics.counts.pairs.exact:
+            notes += ("token pairs are counted in a sketch: some alien runs may be missed",)
+        return Measurement(tuple(columns), dataclasses.replace(knowledge, peaks=peaks), notes)
+
+    def gap_threshold(self, statistics: CorpusStatistics) -> float:
+        """t_g."""
+        return statistics.gap.threshold(self.config.gap_spread, self.config.gap_floor)
+
+    def run_threshold(self, statistics: CorpusStatistics) -> float:
+        """t_l, in nats; lower where a language model confirms."""
+        spread = self.config.screen_spread if self._causal else self.config.run_spread
+        return statistics.run_nats.threshold(spread, self.config.run_floor_nats)
+
+    def surroundings(self, statistics: CorpusStatistics) -> Surroundings:
+        """What the query rule wants to know about the corpus."""
+        return Surroundings(self.gap_threshold(statistics), statistics.question_share)
+
+    def details(
+        self, documents: Sequence[Document], scan: Scan, row: int
+    ) -> tuple[Detail | None, ...]:
+        """The facts behind one document's evidences."""
+        knowledge = scan.knowledge
+        if not isinstance(knowledge, CorpusKnowledge):
+            return (None,) * len(scan.evidences)
+        text = documents[row].content[: self.max_characters]
+        found: list[Detail | None] = [
+            self._gap_detail(scan, knowledge, row),
+            self._run_detail(text, knowledge, row),
+            script_profile(text)
+            if self.config.scripts == "paper"
+            else MixingDetail(mixed_tokens(text)),
+        ]
+        if self.config.scripts == "unicode":
+            found.append(hidden_text(text))
+        return tuple(found)
+
+    def _gap_detail(self, scan: Scan, knowledge: CorpusKnowledge, row: int) -> GapDetail:
+        graph, gaps = scan.graph, knowledge.gaps
+        near = neighborhood(
+            knowledge.features, knowledge.first + row, graph.indices[row], graph.similarities[row]
+        )
+        names = scan.earlier_ids + scan.document_ids
+        size = int(gaps.group[row])
+        group = zip(near.kept[:size].tolist(), near.similarities[:size].tolist(), strict=True)
+        return GapDetail(
+            gap=float(gaps.gap[row]),
+            threshold=self.gap_threshold(knowledge.statistics),
+            group=tuple(StandingOut(names[other], near) for other, near in group),
+            mean=float(gaps.mean[row]),
+            floor=float(gaps.floor[row]),
+            copies=tuple(names[other] for other in near.copies.tolist()),
+        )
+
+    def _run_detail(self, text: str, knowledge: CorpusKnowledge, row: int) -> AlienDetail:
+        run = knowledge.runs[row]
+        peak = float(knowledge.peaks[row])
+        span = run_span(text, run.start, run.stop)
+        return AlienDetail(
+            run=run,
+            span=span,
+            excerpt="" if span is None else text[span.start : span.stop],
+            threshold_nats=self.run_threshold(knowledge.statistics),
+            confirmation=None if math.isnan(peak) else peak,
+        )
+
+    def _confirm(
+        self,
+        contents: Sequence[str],
+        knowledge: CorpusKnowledge,
+        gap: npt.NDArray[np.float64],
+        run: npt.NDArray[np.float64],
+        *others: npt.NDArray[np.float64],
+    ) -> tuple[npt.NDArray[np.float64], tuple[str, ...]]:
+        """Ask the language model about each document whose flag hangs on its alien run."""
+        peaks = np.full(len(contents), np.nan)
+        without = np.sqrt(gap**2 + sum(one**2 for one in others))
+        hangs = (np.hypot(without, run) >= self.threshold) & (without < self.threshold)
+        rows = np.flatnonzero(hangs).tolist()
+        if self._causal is None or not rows:
+            return peaks, ()
+        texts = [self._shown(contents[row], knowledge, row) for row in rows]
+        try:
+            traces = self._causal.losses(texts)
+        except BackendError as error:
+            return peaks, (f"alien runs are not confirmed: causal language model failed: {error}",)
+        for row, losses in zip(rows, traces, strict=True):
+            if bool(np.isfinite(losses).all()):
+                peaks[row] = peak_surprisal(losses, self._causal.vocabulary_size).share
+        return peaks, ()
+
+    @staticmethod
+    def _shown(text: str, knowledge: CorpusKnowledge, row: int) -> str:
+        run = knowledge.runs[row]
+        span = run_span(text, run.start, run.stop)
+        if span is None or span.stop <= _READ_CHARACTERS:
+            return text
+        return text[max(0, span.start - _LEAD_CHARACTERS) :]
+
+
+def run_span(text: str, start: int, stop: int) -> Span | None:
+    """The characters of tokens ``start`` to ``stop`` (exclusive); None for no token."""
+    spans = token_spans(text, min(stop, TOKENS_EXAMINED))[start:]
+    return Span(spans[0].start, spans[-1].stop) if spans else None
+
+
+def _mixes_as_published(text: str) -> bool:
+    return script_profile(text).violates_integrity
+
+
+def _mixes(text: str) -> bool:
+    return bool(mixed_tokens(text))
+
+
+def _hides(text: str) -> float:
+    return hidden_text(text).value
+
+
+def _hides_nothing(text: str) -> float:  # noqa: ARG001 -- the published rule does not look
+    return 0.0

@@ -1,0 +1,1 @@
+"""What is remembered about documents and their corpus, so that later ones can be judged."""

@@ -1,0 +1,141 @@
+"""What a corpus is like: everyday words, pairs of tokens, and where its bulk lies."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import numpy.typing as npt
+
+from ragsieve.evidence.tails import Bulk
+from ragsieve.features.pairs import Keys, PairTable, pair_keys
+from ragsieve.features.ragged import Ragged
+
+# Raise it when the same corpus starts to give other statistics.
+VERSION = 1
+GLUE_TOKENS = 100
+EXCLUDED_NEIGHBORS = 8
+_CHUNK_PAIRS = 4_000_000
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TokenCounts:
+    """Document frequencies of a corpus.
+
+    :param vocabulary: tokens by number.
+    :param documents: documents counted.
+    :param frequencies: shape (len(vocabulary),), documents that hold each token among
+        their first 600.
+    :param pairs: documents that hold each pair of neighbouring tokens.
+    """
+
+    vocabulary: tuple[str, ...]
+    documents: int
+    frequencies: npt.NDArray[np.int64]
+    pairs: PairTable
+
+    def glue(self) -> npt.NDArray[np.bool_]:
+        """Which tokens are the corpus's everyday ones: the 100 in most documents.
+
+        :returns: shape (len(vocabulary),).
+        """
+        order = sorted(
+            np.flatnonzero(self.frequencies).tolist(),
+            key=lambda number: (-int(self.frequencies[number]), self.vocabulary[number]),
+        )
+        marks = np.zeros(len(self.vocabulary), dtype=np.bool_)
+        marks[order[:GLUE_TOKENS]] = True
+        return marks
+
+    def extended(self, vocabulary: tuple[str, ...], tokens: Ragged) -> TokenCounts:
+        """These counts with further documents in them.
+
+        :param vocabulary: this one's tokens, then the new ones.
+        :param tokens: the documents to count.
+        """
+        frequencies = np.zeros(len(vocabulary), dtype=np.int64)
+        frequencies[: self.frequencies.size] = self.frequencies
+        pairs = self.pairs.copy()
+        pending: list[Keys] = []
+        waiting = 0
+        for row in range(len(tokens)):
+            frequencies[np.unique(tokens[row])] += 1
+            pending.append(distinct_pairs(tokens, row))
+            waiting += pending[-1].size
+            if waiting >= _CHUNK_PAIRS:
+                pairs.add(np.concatenate(pending))
+                pending, waiting = [], 0
+        if pending:
+            pairs.add(np.concatenate(pending))
+        return TokenCounts(vocabulary, self.documents + len(tokens), frequencies, pairs)
+
+    @classmethod
+    def empty(cls, memory_bytes: int) -> TokenCounts:
+        """Counts of no document."""
+        return cls((), 0, np.empty(0, np.int64), PairTable(memory_bytes))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CorpusStatistics:
+    """What a document is judged against besides its neighbours.
+
+    :param counts: document frequencies of tokens and pairs.
+    :param alien_share: alien tokens over tokens of the corpus, pi.
+    :param gap: bulk of the neighbour gap.
+    :param run_nats: bulk of the alien run, in nats.
+    :param question_share: share of documents that open with a question, in [0, 1].
+    :param version: of the rules that made these statistics.
+    """
+
+    counts: TokenCounts
+    alien_share: float
+    gap: Bulk
+    run_nats: Bulk
+    question_share: float
+    version: int = VERSION
+
+
+def distinct_pairs(tokens: Ragged, row: int) -> Keys:
+    """The pairs of one document, each once, sorted."""
+    return np.unique(pair_keys(tokens[row]))
+
+
+def alien_flags(
+    tokens: Ragged,
+    row: int,
+    neighbors: npt.NDArray[np.int64],
+    counts: TokenCounts,
+    glue: npt.NDArray[np.bool_],
+    *,
+    counted: npt.NDArray[np.bool_],
+) -> npt.NDArray[np.bool_]:
+    """Which tokens of a document are alien.
+
+    Alien: not glue, and its pair with the token before it stands in no document other
+    than this one and its nearest neighbours. The first token has no pair.
+
+    :param tokens: all documents.
+    :param neighbors: rows of the nearest documents, shape (at most 8,).
+    :param glue: everyday tokens; tokens beyond it are not glue.
+    :param counted: shape (len(tokens),), whether ``counts`` holds a document.
+    :returns: shape (tokens of the document,).
+    """
+    own = tokens[row]
+    flags = np.ones(own.size, dtype=np.bool_)
+    known = own < glue.size
+    flags[known] = ~glue[own[known]]
+    if own.size == 0:
+        return flags
+    keys = pair_keys(own)
+    elsewhere = counts.pairs.counts(keys) - int(counted[row])
+    # A neighbour can account for one document: more than all of them leaves one outside.
+    open_ = np.flatnonzero((elsewhere > 0) & (elsewhere <= neighbors.size) & flags[1:])
+    if open_.size:
+        near = [distinct_pairs(tokens, other) for other in neighbors.tolist() if counted[other]]
+        if near:
+            joined = np.sort(np.concatenate(near))
+            asked = keys[open_]
+            held = np.searchsorted(joined, asked, "right") - np.searchsorted(joined, asked, "left")
+            elsewhere[open_] -= held
+    flags[1:] &= elsewhere <= 0
+    return flags

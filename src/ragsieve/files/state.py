@@ -1,0 +1,226 @@
+"""A scanned corpus on disk: what later batches and retrievals are judged against."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ragsieve.errors import InputError, OutputError
+from ragsieve.evidence.alien import AlienRun
+from ragsieve.evidence.gap import Gaps
+from ragsieve.evidence.tails import Bulk
+from ragsieve.features.knowledge import CorpusKnowledge, Snapshot
+from ragsieve.features.pairs import PairTable
+from ragsieve.features.ragged import Ragged
+from ragsieve.features.statistics import CorpusStatistics, TokenCounts
+from ragsieve.features.text import TextFeatures
+from ragsieve.records import NeighborGraph
+
+FORMAT = 1
+MANIFEST = "manifest.json"
+_RUN_NUMBERS = ("start", "stop", "aliens", "outside", "tokens")
+
+Array = npt.NDArray[Any]
+
+
+def check_state_target(path: Path) -> None:
+    """Fail before the work starts when a state could not be written to ``path``.
+
+    :raises OutputError: when it exists and is no state, or its parent is missing.
+    """
+    if path.exists() and not (path / MANIFEST).is_file():
+        raise OutputError(f"{path}: exists and is no state; choose a new or empty name")
+    if not path.parent.is_dir():
+        raise OutputError(f"{path}: the directory {path.parent} does not exist; create it first")
+
+
+def write_state(path: Path, snapshot: Snapshot) -> None:
+    """Write a snapshot as a folder, completely or not at all.
+
+    :raises OutputError: when it cannot be written; an earlier state is then untouched.
+    """
+    check_state_target(path)
+    fresh = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
+    try:
+        for name, array in _arrays(snapshot).items():
+            np.save(fresh / f"{name}.npy", array, allow_pickle=False)
+        counts = snapshot.knowledge.statistics.counts
+        _write_json(fresh / "vocabulary.json", list(counts.vocabulary))
+        _write_json(fresh / "documents.json", list(snapshot.document_ids))
+        _write_json(fresh / MANIFEST, _manifest(snapshot))
+        fresh.chmod(0o755)
+        _swap(fresh, path)
+    except OSError as error:
+        raise OutputError(f"{path}: writing failed ({error.strerror or error})") from error
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def read_state(path: Path) -> Snapshot:
+    """A snapshot written earlier.
+
+    :raises InputError: when the folder is no state, is damaged, or of another format.
+    """
+    try:
+        manifest = json.loads((path / MANIFEST).read_text("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(
+            f"{path}: expected a state written by `ragsieve scan --state` ({error})"
+        ) from error
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        found = manifest.get("format") if isinstance(manifest, dict) else None
+        raise InputError(
+            f"{path / MANIFEST}: field 'format': expected {FORMAT}, found {found!r}; scan the "
+            "corpus again with this release"
+        )
+    try:
+        return _snapshot(path, manifest)
+    except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
+        raise InputError(
+            f"{path}: the state is damaged ({type(error).__name__}: {error}); scan again"
+        ) from error
+
+
+def _swap(fresh: Path, path: Path) -> None:
+    if not path.exists():
+        fresh.rename(path)
+        return
+    old = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.old."))
+    old.rmdir()
+    path.rename(old)
+    try:
+        fresh.rename(path)
+    except OSError:
+        old.rename(path)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _write_json(path: Path, value: object) -> None:
+    path.write_text(json.dumps(value, ensure_ascii=True, allow_nan=False), "utf-8")
+
+
+def _manifest(snapshot: Snapshot) -> dict[str, Any]:
+    statistics = snapshot.knowledge.statistics
+    return {
+        "format": FORMAT,
+        "statistics_version": statistics.version,
+        "constants": snapshot.constants,
+        "encoder": snapshot.encoder,
+        "documents": len(snapshot),
+        "dimension": int(snapshot.embeddings.shape[1]),
+        "alien_share": statistics.alien_share,
+        "gap": dataclasses.asdict(statistics.gap),
+        "run_nats": dataclasses.asdict(statistics.run_nats),
+        "question_share": statistics.question_share,
+        "counted_documents": statistics.counts.documents,
+        "pair_memory_bytes": statistics.counts.pairs.memory_bytes,
+    }
+
+
+def _arrays(snapshot: Snapshot) -> dict[str, Array]:
+    knowledge = snapshot.knowledge
+    features, runs = knowledge.features, knowledge.runs
+    arrays: dict[str, Array] = {
+        "embeddings": snapshot.embeddings,
+        "neighbors": snapshot.graph.indices,
+        "similarities": snapshot.graph.similarities,
+        "tokens": features.tokens.values,
+        "token_offsets": features.tokens.offsets,
+        "words": features.words.values,
+        "word_offsets": features.words.offsets,
+        "questions": features.questions,
+        "mixing": features.mixing,
+        "hidden": features.hidden,
+        "frequencies": knowledge.statistics.counts.frequencies,
+        "run_ratio_nats": np.array([run.ratio_nats for run in runs], dtype=np.float64),
+        "peaks": knowledge.peaks,
+    }
+    for field in dataclasses.fields(Gaps):
+        arrays[f"gaps_{field.name}"] = getattr(knowledge.gaps, field.name)
+    for name in _RUN_NUMBERS:
+        arrays[f"run_{name}"] = np.array([getattr(run, name) for run in runs], dtype=np.int64)
+    for name, array in knowledge.statistics.counts.pairs.arrays().items():
+        arrays[f"pairs_{name}"] = array
+    return arrays
+
+
+def _snapshot(path: Path, manifest: dict[str, Any]) -> Snapshot:
+    def load(name: str) -> Array:
+        array: Array = np.load(path / f"{name}.npy", mmap_mode="r", allow_pickle=False)
+        return array
+
+    def whole(name: str) -> Array:
+        return np.array(load(name))
+
+    ids = tuple(map(str, json.loads((path / "documents.json").read_text("utf-8"))))
+    vocabulary = tuple(map(str, json.loads((path / "vocabulary.json").read_text("utf-8"))))
+    pairs = {
+        name: whole(f"pairs_{name}")
+        for name in ("keys", "counts", "sketch")
+        if (path / f"pairs_{name}.npy").exists()
+    }
+    counts = TokenCounts(
+        vocabulary,
+        int(manifest["counted_documents"]),
+        whole("frequencies"),
+        PairTable.from_arrays(pairs, int(manifest["pair_memory_bytes"])),
+    )
+    statistics = CorpusStatistics(
+        counts=counts,
+        alien_share=float(manifest["alien_share"]),
+        gap=Bulk(**manifest["gap"]),
+        run_nats=Bulk(**manifest["run_nats"]),
+        question_share=float(manifest["question_share"]),
+        version=int(manifest["statistics_version"]),
+    )
+    features = TextFeatures(
+        tokens=Ragged(load("tokens"), whole("token_offsets")),
+        words=Ragged(load("words"), whole("word_offsets")),
+        questions=whole("questions"),
+        mixing=whole("mixing"),
+        hidden=whole("hidden"),
+    )
+    ratios = whole("run_ratio_nats").tolist()
+    numbers = [whole(f"run_{name}").tolist() for name in _RUN_NUMBERS]
+    snapshot = Snapshot(
+        document_ids=ids,
+        embeddings=load("embeddings"),
+        graph=NeighborGraph(whole("neighbors"), whole("similarities")),
+        knowledge=CorpusKnowledge(
+            features=features,
+            statistics=statistics,
+            gaps=Gaps(*(whole(f"gaps_{field.name}") for field in dataclasses.fields(Gaps))),
+            runs=tuple(AlienRun(*row) for row in zip(ratios, *numbers, strict=True)),
+            peaks=whole("peaks"),
+        ),
+        encoder=str(manifest["encoder"]),
+        constants=str(manifest["constants"]),
+    )
+    _check_sizes(snapshot, manifest)
+    return snapshot
+
+
+def _check_sizes(snapshot: Snapshot, manifest: dict[str, Any]) -> None:
+    size = int(manifest["documents"])
+    knowledge = snapshot.knowledge
+    found = {
+        "documents.json": len(snapshot.document_ids),
+        "embeddings.npy": int(snapshot.embeddings.shape[0]),
+        "neighbors.npy": len(snapshot.graph),
+        "token_offsets.npy": len(knowledge.features.tokens),
+        "word_offsets.npy": len(knowledge.features.words),
+        "run_ratio_nats.npy": len(knowledge.runs),
+        "gaps_gap.npy": int(knowledge.gaps.gap.size),
+        "peaks.npy": int(knowledge.peaks.size),
+    }
+    wrong = [f"{name} holds {count}" for name, count in found.items() if count != size]
+    if wrong:
+        raise ValueError(f"the manifest counts {size} documents, {', '.join(wrong)}")
