@@ -38,6 +38,7 @@ _LARGEST = 1.5
 _ANCHOR_TAIL = 15
 _GAP_WITHOUT_SCAN = (0.55, 0.80)
 _GAP_UNITS = (0.74, 1.08)
+_PROMOTED_SHARE = 0.5
 _ANCHOR_START = 0.35
 _RUN_UNIT_NATS = 8.0
 _RUN_FLOOR_NATS = 7.0
@@ -241,7 +242,9 @@ def _gaps(seen: RankingView, surroundings: Surroundings) -> tuple[Evidence, ...]
     found = []
     for row in range(seen.candidates):
         gap = float(seen.gaps.gap[row])
-        value = min(_LARGEST, max(0.0, (gap - low) / (high - low)))
+        # A topic of the corpus stands together wherever its parts rank; promotion ranks them high.
+        share = seen.promoted_share(row)
+        value = min(1.0, share / _PROMOTED_SHARE) * min(_LARGEST, max(0.0, (gap - low) / (high - low)))
         detail = GapDetail(
             gap=gap,
             threshold=high,
@@ -253,7 +256,7 @@ def _gaps(seen: RankingView, surroundings: Surroundings) -> tuple[Evidence, ...]
             floor=float(seen.gaps.floor[row]),
             copies=tuple(f"rank {other + 1}" for other in seen.copies[row]),
         )
-        found.append(Evidence(NEIGHBOR_GAP, value, components=(("gap", gap),), detail=detail))
+        found.append(Evidence(NEIGHBOR_GAP, value, components=(("gap", gap), ("gap_promoted", share)), detail=detail))
     return tuple(found)
 
 

@@ -51,6 +51,22 @@ class RankingView:
         """The first 600 tokens of a document."""
         return _read(self.texts[place]).tokens
 
+    def promoted_share(self, place: int) -> float:
+        """How much of the group around a candidate the query itself brought to the top.
+
+        Members that are candidates, or near copies of one, over the members that could be.
+
+        :returns: in [0, 1]; 1 without a group.
+        """
+        others = [other for other, _ in self.group(place)]
+        possible = min(len(others), self.candidates - 1)
+        if not possible:
+            return 1.0
+        return min(1.0, sum(map(self._is_promoted, others)) / possible)
+
+    def _is_promoted(self, place: int) -> bool:
+        return place < self.candidates or any(place in copies for copies in self.copies)
+
     def group(self, place: int) -> tuple[tuple[int, float], ...]:
         """The places that stand out around a candidate, with their similarities."""
         if self.gaps is None or self.kept is None:
