@@ -244,7 +244,9 @@ def _gaps(seen: RankingView, surroundings: Surroundings) -> tuple[Evidence, ...]
         gap = float(seen.gaps.gap[row])
         # A topic of the corpus stands together wherever its parts rank; promotion ranks them high.
         share = seen.promoted_share(row)
-        value = min(1.0, share / _PROMOTED_SHARE) * min(_LARGEST, max(0.0, (gap - low) / (high - low)))
+        value = min(1.0, share / _PROMOTED_SHARE) * min(
+            _LARGEST, max(0.0, (gap - low) / (high - low))
+        )
         detail = GapDetail(
             gap=gap,
             threshold=high,
@@ -256,7 +258,14 @@ def _gaps(seen: RankingView, surroundings: Surroundings) -> tuple[Evidence, ...]
             floor=float(seen.gaps.floor[row]),
             copies=tuple(f"rank {other + 1}" for other in seen.copies[row]),
         )
-        found.append(Evidence(NEIGHBOR_GAP, value, components=(("gap", gap), ("gap_promoted", share)), detail=detail))
+        found.append(
+            Evidence(
+                NEIGHBOR_GAP,
+                value,
+                components=(("gap", gap), ("gap_promoted", share)),
+                detail=detail,
+            )
+        )
     return tuple(found)
 
 

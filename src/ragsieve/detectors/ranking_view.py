@@ -9,7 +9,7 @@ import numpy as np
 
 from ragsieve.detectors.rules import QueryView
 from ragsieve.evidence.gap import COPY_CONTAINMENT, Gaps, neighbor_gaps
-from ragsieve.evidence.tokens import containment, is_word, opens_with_question, tokens
+from ragsieve.evidence.tokens import containment, fold_number, is_word, opens_with_question, tokens
 from ragsieve.records import FloatArray
 
 LARGEST_GROUP = 10
@@ -78,6 +78,7 @@ class RankingView:
 class _Read:
     tokens: tuple[str, ...]
     words: frozenset[str]
+    folded: frozenset[str]
     question: bool
 
 
@@ -85,7 +86,8 @@ class _Read:
 def _read(text: str) -> _Read:
     found = tokens(text)
     words = frozenset(filter(is_word, set(found)))
-    return _Read(tuple(found[:_TOKENS_EXAMINED]), words, opens_with_question(text))
+    folded = frozenset(map(fold_number, words))
+    return _Read(tuple(found[:_TOKENS_EXAMINED]), words, folded, opens_with_question(text))
 
 
 def view_ranking(view: QueryView) -> RankingView:
@@ -98,12 +100,13 @@ def view_ranking(view: QueryView) -> RankingView:
     texts = view.candidates + view.tail
     read = [_read(text) for text in texts]
     words = tuple(one.words for one in read)
+    folded = [one.folded for one in read]
     count = len(view.candidates)
     copies = tuple(
         tuple(
             other
             for other in range(len(texts))
-            if other != place and containment(words[place], words[other]) > COPY_CONTAINMENT
+            if other != place and containment(folded[place], folded[other]) > COPY_CONTAINMENT
         )
         for place in range(count)
     )

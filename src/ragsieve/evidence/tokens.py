@@ -62,6 +62,14 @@ def is_word(token: str) -> bool:
     return _HOLDS_WORD.search(token) is not None
 
 
+def fold_number(token: str) -> str:
+    """A token that compares equal to every other number when it is one.
+
+    Tables that differ in their figures alone are versions of one another.
+    """
+    return "0" if token.isnumeric() else token
+
+
 def word_set(text: str) -> frozenset[str]:
     """The distinct tokens of a whole text that hold a letter or digit."""
     return frozenset(filter(is_word, set(tokens(text))))

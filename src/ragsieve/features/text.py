@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from ragsieve.evidence.tokens import is_word, opens_with_question, tokens
+from ragsieve.evidence.tokens import fold_number, is_word, opens_with_question, tokens
 from ragsieve.features.ragged import Ragged
 
 TOKENS_EXAMINED = 600
@@ -44,7 +44,8 @@ class TextFeatures:
     """What the rules read off each text, by column; V texts.
 
     :param tokens: the first 600 tokens of each, as vocabulary numbers, in order.
-    :param words: the distinct tokens of each whole text that hold a letter or digit, sorted.
+    :param words: the distinct tokens of each whole text that hold a letter or digit, sorted;
+        all numbers are one.
     :param questions: shape (V,), whether the first sentence ends in a question mark.
     :param mixing: shape (V,), whether scripts are mixed without a reason.
     :param hidden: shape (V,), evidence of invisible characters, in [0, 1].
@@ -111,8 +112,8 @@ def text_features(
             if holds is None:
                 holds = worded[token] = is_word(token)
             if holds:
-                distinct.append(token)
-        words.append(np.sort(vocabulary.ids(distinct)))
+                distinct.append(fold_number(token))
+        words.append(np.unique(vocabulary.ids(distinct)))
     return TextFeatures(
         tokens=Ragged.of(first),
         words=Ragged.of(words),
