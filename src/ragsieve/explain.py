@@ -8,6 +8,7 @@ from ragsieve.display import visible
 from ragsieve.evidence.alien import AlienDetail, RunTailDetail
 from ragsieve.evidence.alignment import AlignmentTail
 from ragsieve.evidence.anchors import AnchorEvidence
+from ragsieve.evidence.concentration import OriginDetail
 from ragsieve.evidence.copying import CopyDetail
 from ragsieve.evidence.density import NeighborhoodDetail
 from ragsieve.evidence.gap import GapDetail
@@ -180,6 +181,19 @@ def _(detail: AlienDetail) -> str:
         f"{run.tokens - (run.stop - run.start)} in the rest of the document: "
         f"{run.ratio_nats:.1f} nats, {detail.threshold_nats:.1f} count as full evidence{confirmed}"
     )
+
+
+@describe.register
+def _(detail: OriginDetail) -> str:
+    parts = [
+        f"{one.shared} of {one.members} that stand out with it were created within "
+        f"{one.days or 0.0:.1f} days (near neighbours of this corpus: {one.habit:.1%})"
+        if one.field == "created"
+        else f"{one.shared} of {one.members} that stand out with it share its {one.field} (near "
+        f"neighbours of this corpus: {one.habit:.1%})"
+        for one in detail.fields
+    ]
+    return "; ".join(parts) + f"; combined probability {detail.probability:.2g}, as declared"
 
 
 @describe.register

@@ -105,6 +105,7 @@ class Evidence:
     :param reason: why it could not be measured; None when it was.
     :param components: further named numbers that files carry.
     :param detail: the facts an explanation is written from.
+    :param optional: whether a verdict is complete without it.
     """
 
     name: str
@@ -113,6 +114,7 @@ class Evidence:
     reason: str | None = None
     components: tuple[tuple[str, float | int], ...] = ()
     detail: Detail | None = None
+    optional: bool = False
 
     @property
     def measured(self) -> bool:
@@ -205,8 +207,8 @@ class Verdict:
 
     @property
     def complete(self) -> bool:
-        """Whether every evidence was measured."""
-        return all(evidence.measured for evidence in self.evidences)
+        """Whether every evidence was measured, optional ones aside."""
+        return all(evidence.measured or evidence.optional for evidence in self.evidences)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -237,6 +239,7 @@ class EvidenceColumn:
     :param probabilities: shape (V,), or None where the evidence has none.
     :param components: further named columns, each of shape (V,).
     :param reason: why values are NaN; None when all were measured.
+    :param optional: whether a verdict is complete without it.
     """
 
     name: str
@@ -244,12 +247,14 @@ class EvidenceColumn:
     probabilities: npt.NDArray[np.float64] | None = None
     components: tuple[tuple[str, npt.NDArray[np.float64] | npt.NDArray[np.int64]], ...] = ()
     reason: str | None = None
+    optional: bool = False
 
     def at(self, row: int) -> Evidence:
         """The evidence about the document in ``row``."""
         value = float(self.values[row])
         if np.isnan(value):
-            return Evidence.unavailable(self.name, self.reason or "not measured")
+            missing = Evidence.unavailable(self.name, self.reason or "not measured")
+            return dataclasses.replace(missing, optional=self.optional)
         probability = None if self.probabilities is None else float(self.probabilities[row])
         # A component is absent, like an evidence, where it was not measured.
         numbers = tuple(
@@ -257,7 +262,13 @@ class EvidenceColumn:
             for name, column in self.components
             if column[row] == column[row]
         )
-        return Evidence(self.name, value, probability=probability, components=numbers)
+        return Evidence(
+            self.name,
+            value,
+            probability=probability,
+            components=numbers,
+            optional=self.optional,
+        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -106,7 +106,8 @@ def _by_neighbors(scan: Scan, place: dict[int, int]) -> Iterator[tuple[int, int]
         if isinstance(knowledge, CorpusKnowledge):
             if not knowledge.gaps.group[row]:
                 continue
-            # Nearer to the group that stands out than to the floor below it.
+            # Nearer to the group that stands out than to the floor; copies, left out of the
+            # group, stand as near.
             least = 0.5 * float(knowledge.gaps.mean[row] + knowledge.gaps.floor[row])
         for other, similarity in zip(
             (scan.graph.indices[row] - first).tolist(),

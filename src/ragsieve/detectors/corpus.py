@@ -86,7 +86,8 @@ class CorpusDetector:
         limit = self._rule.max_characters
         contents = [document.content for document in documents]
         excess = np.array([max(0, len(text) - limit) for text in contents], dtype=np.int64)
-        measured = self._rule.measure([text[:limit] for text in contents], graph)
+        declared = [document.provenance for document in documents]
+        measured = self._rule.measure([text[:limit] for text in contents], graph, declared)
         return judged(
             self._rule, tuple(document.id for document in documents), graph, measured, excess
         )
@@ -124,7 +125,8 @@ def judged(
     scores = np.array(
         [rule.combine([v for v in row if not np.isnan(v)]) for row in values.T.tolist()]
     )
-    complete = np.logical_not(np.isnan(values).any(axis=0)).tolist()
+    required = [row for row, column in enumerate(columns) if not column.optional]
+    complete = np.logical_not(np.isnan(values[required]).any(axis=0)).tolist()
     decisions = tuple(
         decide(score, rule.threshold, complete=whole)
         for score, whole in zip(scores.tolist(), complete, strict=True)

@@ -10,26 +10,21 @@ from typing import ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
+from ragsieve.detectors.corpus_details import gap_detail, run_detail, run_span
 from ragsieve.detectors.rules import Measurement, fingerprint
 from ragsieve.errors import BackendError, ConfigError
-from ragsieve.evidence.alien import AlienDetail, alien_run
-from ragsieve.evidence.gap import GapDetail, StandingOut
+from ragsieve.evidence.concentration import OriginDetail
 from ragsieve.evidence.hidden import hidden_text
 from ragsieve.evidence.scripts import script_profile
 from ragsieve.evidence.surprisal import peak_surprisal
-from ragsieve.evidence.tails import above_half, bulk
-from ragsieve.evidence.tokens import Span, token_spans
+from ragsieve.evidence.tails import above_half
 from ragsieve.evidence.writing import MixingDetail, mixed_tokens
 from ragsieve.features.knowledge import CorpusKnowledge
-from ragsieve.features.neighborhood import gaps_of_rows, neighborhood
+from ragsieve.features.learning import learn_corpus
+from ragsieve.features.origins import origin_of_group
 from ragsieve.features.pairs import MEMORY_BYTES
-from ragsieve.features.statistics import (
-    EXCLUDED_NEIGHBORS,
-    CorpusStatistics,
-    TokenCounts,
-    alien_flags,
-)
-from ragsieve.features.text import TOKENS_EXAMINED, TextFeatures, Vocabulary, text_features
+from ragsieve.features.statistics import CorpusStatistics, TokenCounts
+from ragsieve.features.text import TextFeatures, Vocabulary, text_features
 from ragsieve.ports import CausalScorer
 from ragsieve.records import (
     Detail,
@@ -38,6 +33,7 @@ from ragsieve.records import (
     EvidenceColumn,
     Level,
     NeighborGraph,
+    Provenance,
     Scan,
     Surroundings,
 )
@@ -46,6 +42,7 @@ NEIGHBOR_GAP = "neighbor_gap"
 ALIEN_RUN = "alien_run"
 SCRIPT_MIXING = "script_mixing"
 HIDDEN_TEXT = "hidden_text"
+PROVENANCE = "provenance"
 CONFIRMATION = "peak_surprisal_share"
 
 # A model reads a text's beginning; a run further down is shown to it with this much before it.
@@ -60,6 +57,8 @@ class DefaultCorpusConfig:
     :param neighbors: per document.
     :param gap_spread: threshold of the gap, in distances from the corpus's median to its 90%
         quantile.
+    :param pair_weight: weight of a single neighbour that stands out; .95 finds more pairs of
+        planted documents, at the price of more clean ones.
     :param run_spread: the same for the alien run, without a language model.
     :param screen_spread: the same where a language model confirms.
     :param confirmed_share: peak surprisal over ln V at which a run is confirmed.
@@ -76,6 +75,7 @@ class DefaultCorpusConfig:
     gap_spread: float = 2.0
     gap_ceiling: float = 0.6
     gap_floor: float = 0.30
+    pair_weight: float = 0.85
     run_spread: float = 2.75
     screen_spread: float = 1.5
     run_ceiling_nats: float = 15.0
@@ -158,20 +158,24 @@ class DefaultCorpusRule:
         strong = self.combine(list(values.values())) >= self.config.quarantine_score
         return Level.QUARANTINE if strong else Level.REVIEW
 
-    def measure(self, contents: Sequence[str], graph: NeighborGraph) -> Measurement:
+    def measure(
+        self, contents: Sequence[str], graph: NeighborGraph, declared: Sequence[Provenance]
+    ) -> Measurement:
         """Learn the corpus, then judge every document of it."""
         vocabulary = Vocabulary()
-        features = self.read(contents, vocabulary)
+        features = self.read(contents, vocabulary, declared)
         counts = TokenCounts.empty(self.config.pair_memory_bytes)
         counts = counts.extended(vocabulary.tokens, features.tokens)
         return self.judge(contents, self.learn(features, counts, graph))
 
-    def read(self, contents: Sequence[str], vocabulary: Vocabulary) -> TextFeatures:
-        """What each text shows on its own."""
+    def read(
+        self, contents: Sequence[str], vocabulary: Vocabulary, declared: Sequence[Provenance]
+    ) -> TextFeatures:
+        """What each document shows on its own."""
         paper = self.config.scripts == "paper"
         mixes: Callable[[str], bool] = _mixes_as_published if paper else _mixes
         return text_features(
-            contents, vocabulary, mixes=mixes, hides=_hides_nothing if paper else _hides
+            contents, vocabulary, declared, mixes=mixes, hides=_hides_nothing if paper else _hides
         )
 
     def learn(
@@ -181,48 +185,14 @@ class DefaultCorpusRule:
 
         :param counts: of exactly these documents.
         """
-        everything = range(len(features))
-        gaps = gaps_of_rows(features, graph, everything)
-        flags = self.alien(features, counts, graph, everything, len(features))
-        total = sum(one.size for one in flags)
-        share = sum(int(one.sum()) for one in flags) / total if total else 0.0
-        runs = tuple(alien_run(one, share) for one in flags)
-        ratios = np.array([run.ratio_nats for run in runs])
-        statistics = CorpusStatistics(
-            counts=counts,
-            alien_share=share,
-            gap=bulk(gaps.gap, self.config.gap_ceiling),
-            run_nats=bulk(ratios, self.config.run_ceiling_nats),
-            question_share=float(features.questions.mean()) if len(features) else 0.0,
+        return learn_corpus(
+            features,
+            counts,
+            graph,
+            gap_ceiling=self.config.gap_ceiling,
+            run_ceiling_nats=self.config.run_ceiling_nats,
+            pair_weight=self.config.pair_weight,
         )
-        return CorpusKnowledge(features, statistics, gaps, runs, np.full(len(features), np.nan))
-
-    def alien(
-        self,
-        features: TextFeatures,
-        counts: TokenCounts,
-        graph: NeighborGraph,
-        rows: range,
-        counted: int,
-    ) -> list[npt.NDArray[np.bool_]]:
-        """Alien tokens of the documents in ``rows``.
-
-        :param graph: one row a document of ``rows``.
-        :param counted: the first documents, which ``counts`` holds.
-        """
-        glue = counts.glue()
-        held = np.arange(len(features)) < counted
-        return [
-            alien_flags(
-                features.tokens,
-                row,
-                graph.indices[place][:EXCLUDED_NEIGHBORS],
-                counts,
-                glue,
-                counted=held,
-            )
-            for place, row in enumerate(rows)
-        ]
 
     def judge(self, contents: Sequence[str], knowledge: CorpusKnowledge) -> Measurement:
         """Evidence on the documents that were measured.
@@ -257,6 +227,7 @@ class DefaultCorpusRule:
         ]
         if config.scripts == "unicode":
             columns.append(EvidenceColumn(HIDDEN_TEXT, hidden))
+        columns.append(self._provenance(knowledge, gap))
         if not statistics.counts.pairs.exact:
             notes += ("token pairs are counted in a sketch: some alien runs may be missed",)
         return Measurement(tuple(columns), dataclasses.replace(knowledge, peaks=peaks), notes)
@@ -282,45 +253,18 @@ class DefaultCorpusRule:
         if not isinstance(knowledge, CorpusKnowledge):
             return (None,) * len(scan.evidences)
         text = documents[row].content[: self.max_characters]
+        statistics = knowledge.statistics
+        paper = self.config.scripts == "paper"
         found: list[Detail | None] = [
-            self._gap_detail(scan, knowledge, row),
-            self._run_detail(text, knowledge, row),
-            script_profile(text)
-            if self.config.scripts == "paper"
-            else MixingDetail(mixed_tokens(text)),
+            gap_detail(scan, knowledge, row, self.gap_threshold(statistics)),
+            run_detail(text, knowledge, row, self.run_threshold(statistics)),
+            script_profile(text) if paper else MixingDetail(mixed_tokens(text)),
         ]
-        if self.config.scripts == "unicode":
+        if not paper:
             found.append(hidden_text(text))
+        origin = _origin(knowledge, row)
+        found.append(None if origin is None else origin[1])
         return tuple(found)
-
-    def _gap_detail(self, scan: Scan, knowledge: CorpusKnowledge, row: int) -> GapDetail:
-        graph, gaps = scan.graph, knowledge.gaps
-        near = neighborhood(
-            knowledge.features, knowledge.first + row, graph.indices[row], graph.similarities[row]
-        )
-        names = scan.earlier_ids + scan.document_ids
-        size = int(gaps.group[row])
-        group = zip(near.kept[:size].tolist(), near.similarities[:size].tolist(), strict=True)
-        return GapDetail(
-            gap=float(gaps.gap[row]),
-            threshold=self.gap_threshold(knowledge.statistics),
-            group=tuple(StandingOut(names[other], near) for other, near in group),
-            mean=float(gaps.mean[row]),
-            floor=float(gaps.floor[row]),
-            copies=tuple(names[other] for other in near.copies.tolist()),
-        )
-
-    def _run_detail(self, text: str, knowledge: CorpusKnowledge, row: int) -> AlienDetail:
-        run = knowledge.runs[row]
-        peak = float(knowledge.peaks[row])
-        span = run_span(text, run.start, run.stop)
-        return AlienDetail(
-            run=run,
-            span=span,
-            excerpt="" if span is None else text[span.start : span.stop],
-            threshold_nats=self.run_threshold(knowledge.statistics),
-            confirmation=None if math.isnan(peak) else peak,
-        )
 
     def _confirm(
         self,
@@ -348,6 +292,17 @@ class DefaultCorpusRule:
         return peaks, ()
 
     @staticmethod
+    def _provenance(knowledge: CorpusKnowledge, gap: npt.NDArray[np.float64]) -> EvidenceColumn:
+        values = np.full(len(knowledge.runs), np.nan)
+        for row in range(values.size):
+            origin = _origin(knowledge, row)
+            if origin is not None:
+                # One hand behind documents that do not stand out is what authors are.
+                values[row] = origin[0] if gap[row] > 0 else 0.0
+        reason = "no source, author or time is declared for this document and its neighbours"
+        return EvidenceColumn(PROVENANCE, values, reason=reason, optional=True)
+
+    @staticmethod
     def _shown(text: str, knowledge: CorpusKnowledge, row: int) -> str:
         run = knowledge.runs[row]
         span = run_span(text, run.start, run.stop)
@@ -356,10 +311,13 @@ class DefaultCorpusRule:
         return text[max(0, span.start - _LEAD_CHARACTERS) :]
 
 
-def run_span(text: str, start: int, stop: int) -> Span | None:
-    """The characters of tokens ``start`` to ``stop`` (exclusive); None for no token."""
-    spans = token_spans(text, min(stop, TOKENS_EXAMINED))[start:]
-    return Span(spans[0].start, spans[-1].stop) if spans else None
+def _origin(knowledge: CorpusKnowledge, row: int) -> tuple[float, OriginDetail] | None:
+    return origin_of_group(
+        knowledge.features.origins,
+        knowledge.first + row,
+        knowledge.groups[row].tolist(),
+        knowledge.statistics.habits,
+    )
 
 
 def _mixes_as_published(text: str) -> bool:

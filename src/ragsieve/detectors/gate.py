@@ -11,10 +11,9 @@ import numpy.typing as npt
 from ragsieve.detectors.corpus import judged
 from ragsieve.detectors.default_corpus import ALIEN_RUN, DefaultCorpusRule
 from ragsieve.errors import EmbeddingError, InputError
-from ragsieve.evidence.alien import alien_run
 from ragsieve.evidence.knn import cosine_knn, joined_graph, unit_rows
 from ragsieve.features.knowledge import CorpusKnowledge, Snapshot, SnapshotFeatures
-from ragsieve.features.neighborhood import gaps_of_rows
+from ragsieve.features.learning import measure_newcomers
 from ragsieve.features.statistics import VERSION
 from ragsieve.features.text import TextFeatures, Vocabulary
 from ragsieve.records import Document, DocumentFeatures, Scan
@@ -97,18 +96,15 @@ class IngestGate:
         rows = self._joined(snapshot, documents, embeddings)
         contents, features, _ = self._read(snapshot, documents)
         old = len(snapshot)
-        places = range(old, old + len(documents))
         graph = cosine_knn(
             rows, self._rule.neighbors, rows=np.arange(old, len(rows)), progress=progress
         )
-        statistics = snapshot.knowledge.statistics
-        flags = self._rule.alien(features, statistics.counts, graph, places, old)
-        knowledge = CorpusKnowledge(
-            features=features,
-            statistics=statistics,
-            gaps=gaps_of_rows(features, graph, places),
-            runs=tuple(alien_run(one, statistics.alien_share) for one in flags),
-            peaks=np.full(len(documents), np.nan),
+        knowledge = measure_newcomers(
+            features,
+            snapshot.knowledge.statistics,
+            graph,
+            old,
+            pair_weight=self._rule.config.pair_weight,
         )
         measured = self._rule.judge(contents, knowledge)
         scan = judged(self._rule, _ids(documents), graph, measured, self._excess(documents))
@@ -191,7 +187,8 @@ class IngestGate:
         limit = self._rule.max_characters
         contents = [document.content[:limit] for document in documents]
         vocabulary = Vocabulary(snapshot.knowledge.statistics.counts.vocabulary)
-        fresh = self._rule.read(contents, vocabulary)
+        declared = [document.provenance for document in documents]
+        fresh = self._rule.read(contents, vocabulary, declared)
         return contents, snapshot.knowledge.features.followed_by(fresh), vocabulary
 
     def _excess(self, documents: Sequence[Document]) -> npt.NDArray[np.int64]:

@@ -22,7 +22,16 @@ from ragsieve.evidence.density import (
 from ragsieve.evidence.scripts import script_profile
 from ragsieve.evidence.tails import corpus_tail
 from ragsieve.evidence.tokens import jaccard, paper_word_set
-from ragsieve.records import Detail, Document, Evidence, EvidenceColumn, Level, NeighborGraph, Scan
+from ragsieve.records import (
+    Detail,
+    Document,
+    Evidence,
+    EvidenceColumn,
+    Level,
+    NeighborGraph,
+    Provenance,
+    Scan,
+)
 
 TOPOLOGY = "topology_score"
 INTEGRITY = "script_integrity"
@@ -90,7 +99,12 @@ class PaperCorpusRule:
         """The published detector knows one flag."""
         return Level.QUARANTINE
 
-    def measure(self, contents: Sequence[str], graph: NeighborGraph) -> Measurement:
+    def measure(
+        self,
+        contents: Sequence[str],
+        graph: NeighborGraph,
+        declared: Sequence[Provenance],  # noqa: ARG002 -- the published rule does not look
+    ) -> Measurement:
         """``T_i = min(1, 0.5 alpha / p_i)`` and ``I_i``.
 
         ``alpha = max(0, budget - mean I)``: script alarms are paid from the same budget.

@@ -136,7 +136,9 @@ class QueryDetector:
         values = [one.value for one in evidences if one.value is not None]
         score = self._rule.combine(values)
         excess = len(entry.document.content) - self._rule.max_characters
-        decision = decide(score, self.threshold, complete=len(values) == len(evidences))
+        decision = decide(
+            score, self.threshold, complete=all(one.measured or one.optional for one in evidences)
+        )
         return Verdict(
             document_id=entry.document.id,
             score=score,

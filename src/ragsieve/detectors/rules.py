@@ -18,6 +18,7 @@ from ragsieve.records import (
     Knowledge,
     Level,
     NeighborGraph,
+    Provenance,
     Scan,
     Surroundings,
 )
@@ -135,8 +136,13 @@ class CorpusRule(Protocol):
         """Hash of everything that changes the numbers."""
         ...
 
-    def measure(self, contents: Sequence[str], graph: NeighborGraph) -> Measurement:
-        """Evidence over the corpus."""
+    def measure(
+        self, contents: Sequence[str], graph: NeighborGraph, declared: Sequence[Provenance]
+    ) -> Measurement:
+        """Evidence over the corpus.
+
+        :param declared: where each document says it comes from, unverified.
+        """
         ...
 
     def details(

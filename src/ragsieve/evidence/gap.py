@@ -56,11 +56,13 @@ class GapDetail(Detail):
     copies: tuple[str, ...]
 
 
-def neighbor_gaps(similarities: npt.NDArray[np.float64], max_group: int = 8) -> Gaps:
+def neighbor_gaps(
+    similarities: npt.NDArray[np.float64], max_group: int = 8, pair_weight: float = PAIR_WEIGHT
+) -> Gaps:
     """``g = max_r w_r (mean(s_1..s_r) - f_r) / max(1e-6, 1 - f_r)`` for every row.
 
     ``f_r`` is the median of the eight similarities after the r-th, of as many as there
-    are; ``w_1`` is .85, every other weight 1. Unchanged when every similarity s becomes
+    are; ``w_1`` is the pair weight, every other weight 1. Unchanged when every similarity s becomes
     ``a + (1 - a) s``.
 
     :param similarities: shape (V, n), each row non-increasing, NaN behind its last value.
@@ -81,7 +83,7 @@ def neighbor_gaps(similarities: npt.NDArray[np.float64], max_group: int = 8) -> 
         high = np.where(usable, group + floors // 2, 0)
         floor = 0.5 * (filled[rows, low] + filled[rows, high])
         mean = totals[:, group - 1] / group
-        weight = PAIR_WEIGHT if group == 1 else 1.0
+        weight = pair_weight if group == 1 else 1.0
         gap = weight * (mean - floor) / np.maximum(_SMALLEST, 1.0 - floor)
         better = usable & ((gap > best.gap) | (best.group == 0))
         best.gap[better] = gap[better]

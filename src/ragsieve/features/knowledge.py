@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from ragsieve.evidence.alien import AlienRun
 from ragsieve.evidence.gap import Gaps
+from ragsieve.features.ragged import Ragged
 from ragsieve.features.statistics import CorpusStatistics
 from ragsieve.features.text import TextFeatures
 from ragsieve.records import DocumentFeatures, Knowledge, NeighborGraph, Surroundings
@@ -21,6 +22,7 @@ class CorpusKnowledge(Knowledge):
 
     :param features: U texts as numbers; the last V of them were measured.
     :param gaps: neighbour gaps of those V.
+    :param groups: the neighbours that stand out around each, nearest first.
     :param runs: their alien runs.
     :param peaks: shape (V,), peak surprisal over ln(vocabulary) where a language model was
         asked, else NaN.
@@ -29,6 +31,7 @@ class CorpusKnowledge(Knowledge):
     features: TextFeatures
     statistics: CorpusStatistics
     gaps: Gaps
+    groups: Ragged
     runs: tuple[AlienRun, ...]
     peaks: npt.NDArray[np.float64]
 
@@ -43,6 +46,7 @@ class CorpusKnowledge(Knowledge):
         return dataclasses.replace(
             self,
             gaps=Gaps(*(column[start:] for column in dataclasses.astuple(self.gaps))),
+            groups=self.groups.rows(start, len(self.runs)),
             runs=self.runs[start:],
             peaks=self.peaks[start:],
         )

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragsieve.evidence.gap import COPY_CONTAINMENT, Gaps, neighbor_gaps
+from ragsieve.features.ragged import Ragged
 from ragsieve.features.text import TextFeatures
 from ragsieve.records import NeighborGraph
 
@@ -41,13 +42,19 @@ def neighborhood(
     return Neighborhood(indices[~copy], similarities[~copy], indices[copy])
 
 
-def gaps_of_rows(features: TextFeatures, graph: NeighborGraph, rows: range) -> Gaps:
-    """The gap of each document in ``rows``.
+def gaps_of_rows(
+    features: TextFeatures, graph: NeighborGraph, rows: range, pair_weight: float
+) -> tuple[Gaps, Ragged]:
+    """The gap of each document in ``rows``, and the neighbours that stand out around it.
 
     :param graph: one row a document of ``rows``, numbered as ``features``.
     """
     kept = np.full((len(rows), graph.k), np.nan)
+    near = []
     for place, row in enumerate(rows):
-        near = neighborhood(features, row, graph.indices[place], graph.similarities[place])
-        kept[place, : near.similarities.size] = near.similarities
-    return neighbor_gaps(kept)
+        around = neighborhood(features, row, graph.indices[place], graph.similarities[place])
+        kept[place, : around.similarities.size] = around.similarities
+        near.append(around.kept)
+    gaps = neighbor_gaps(kept, pair_weight=pair_weight)
+    groups = [own[:size] for own, size in zip(near, gaps.group.tolist(), strict=True)]
+    return gaps, Ragged.of(group.astype(np.int32) for group in groups)

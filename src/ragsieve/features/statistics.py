@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import numpy.typing as npt
 
+from ragsieve.evidence.concentration import Habits
 from ragsieve.evidence.tails import Bulk
 from ragsieve.features.pairs import Keys, PairTable, pair_keys
 from ragsieve.features.ragged import Ragged
@@ -84,6 +85,7 @@ class CorpusStatistics:
     :param gap: bulk of the neighbour gap.
     :param run_nats: bulk of the alien run, in nats.
     :param question_share: share of documents that open with a question, in [0, 1].
+    :param habits: how often near neighbours share an origin.
     :param version: of the rules that made these statistics.
     """
 
@@ -92,6 +94,7 @@ class CorpusStatistics:
     gap: Bulk
     run_nats: Bulk
     question_share: float
+    habits: Habits
     version: int = VERSION
 
 

@@ -1,4 +1,4 @@
-"""The texts of a corpus as numbers: tokens, words, and how they open."""
+"""The documents of a corpus as numbers: tokens, words, how they open, what they declare."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ragsieve.evidence.tokens import fold_number, is_word, opens_with_question, tokens
+from ragsieve.features.origins import Origins
 from ragsieve.features.ragged import Ragged
+from ragsieve.records import Provenance
 
 TOKENS_EXAMINED = 600
 
@@ -49,6 +51,7 @@ class TextFeatures:
     :param questions: shape (V,), whether the first sentence ends in a question mark.
     :param mixing: shape (V,), whether scripts are mixed without a reason.
     :param hidden: shape (V,), evidence of invisible characters, in [0, 1].
+    :param origins: where each says it comes from.
     """
 
     tokens: Ragged
@@ -56,6 +59,7 @@ class TextFeatures:
     questions: npt.NDArray[np.bool_]
     mixing: npt.NDArray[np.bool_]
     hidden: npt.NDArray[np.float64]
+    origins: Origins
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -68,6 +72,7 @@ class TextFeatures:
             np.concatenate([self.questions, other.questions]),
             np.concatenate([self.mixing, other.mixing]),
             np.concatenate([self.hidden, other.hidden]),
+            self.origins.followed_by(other.origins),
         )
 
     def containments(self, row: int, others: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
@@ -92,12 +97,14 @@ class TextFeatures:
 def text_features(
     contents: Sequence[str],
     vocabulary: Vocabulary,
+    declared: Sequence[Provenance],
     *,
     mixes: Callable[[str], bool],
     hides: Callable[[str], float],
 ) -> TextFeatures:
     """Read every text; the vocabulary grows by what is new in them.
 
+    :param declared: their provenance.
     :param mixes: whether a text mixes scripts without a reason.
     :param hides: evidence of a text's invisible characters.
     """
@@ -120,4 +127,5 @@ def text_features(
         questions=np.array([opens_with_question(text) for text in contents], dtype=np.bool_),
         mixing=np.array([mixes(text) for text in contents], dtype=np.bool_),
         hidden=np.array([hides(text) for text in contents], dtype=np.float64),
+        origins=Origins.of(declared),
     )

@@ -77,7 +77,9 @@ def prediction_fields(prediction: Prediction) -> dict[str, Any]:
         fields["rank"] = prediction.rank
     fields |= {
         "score": prediction.score,
-        "score_is_lower_bound": not all(one.measured for one in prediction.evidences),
+        "score_is_lower_bound": not all(
+            one.measured or one.optional for one in prediction.evidences
+        ),
         "flagged": prediction.flagged,
         "decision": str(prediction.decision),
         "level": str(prediction.level),

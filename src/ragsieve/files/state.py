@@ -14,9 +14,11 @@ import numpy.typing as npt
 
 from ragsieve.errors import InputError, OutputError
 from ragsieve.evidence.alien import AlienRun
+from ragsieve.evidence.concentration import Habits
 from ragsieve.evidence.gap import Gaps
 from ragsieve.evidence.tails import Bulk
 from ragsieve.features.knowledge import CorpusKnowledge, Snapshot
+from ragsieve.features.origins import Origins
 from ragsieve.features.pairs import PairTable
 from ragsieve.features.ragged import Ragged
 from ragsieve.features.statistics import CorpusStatistics, TokenCounts
@@ -54,6 +56,8 @@ def write_state(path: Path, snapshot: Snapshot) -> None:
         counts = snapshot.knowledge.statistics.counts
         _write_json(fresh / "vocabulary.json", list(counts.vocabulary))
         _write_json(fresh / "documents.json", list(snapshot.document_ids))
+        origins = snapshot.knowledge.features.origins
+        _write_json(fresh / "origins.json", [list(origins.sources), list(origins.authors)])
         _write_json(fresh / MANIFEST, _manifest(snapshot))
         fresh.chmod(0o755)
         _swap(fresh, path)
@@ -120,6 +124,8 @@ def _manifest(snapshot: Snapshot) -> dict[str, Any]:
         "gap": dataclasses.asdict(statistics.gap),
         "run_nats": dataclasses.asdict(statistics.run_nats),
         "question_share": statistics.question_share,
+        "source_habit": statistics.habits.source,
+        "author_habit": statistics.habits.author,
         "counted_documents": statistics.counts.documents,
         "pair_memory_bytes": statistics.counts.pairs.memory_bytes,
     }
@@ -139,10 +145,15 @@ def _arrays(snapshot: Snapshot) -> dict[str, Array]:
         "questions": features.questions,
         "mixing": features.mixing,
         "hidden": features.hidden,
+        "created_days": features.origins.days,
+        "groups": knowledge.groups.values,
+        "group_offsets": knowledge.groups.offsets,
         "frequencies": knowledge.statistics.counts.frequencies,
         "run_ratio_nats": np.array([run.ratio_nats for run in runs], dtype=np.float64),
         "peaks": knowledge.peaks,
     }
+    if knowledge.statistics.habits.days_apart is not None:
+        arrays["days_apart"] = knowledge.statistics.habits.days_apart
     for field in dataclasses.fields(Gaps):
         arrays[f"gaps_{field.name}"] = getattr(knowledge.gaps, field.name)
     for name in _RUN_NUMBERS:
@@ -162,6 +173,7 @@ def _snapshot(path: Path, manifest: dict[str, Any]) -> Snapshot:
 
     ids = tuple(map(str, json.loads((path / "documents.json").read_text("utf-8"))))
     vocabulary = tuple(map(str, json.loads((path / "vocabulary.json").read_text("utf-8"))))
+    sources, authors = json.loads((path / "origins.json").read_text("utf-8"))
     pairs = {
         name: whole(f"pairs_{name}")
         for name in ("keys", "counts", "sketch")
@@ -179,6 +191,11 @@ def _snapshot(path: Path, manifest: dict[str, Any]) -> Snapshot:
         gap=Bulk(**manifest["gap"]),
         run_nats=Bulk(**manifest["run_nats"]),
         question_share=float(manifest["question_share"]),
+        habits=Habits(
+            manifest["source_habit"],
+            manifest["author_habit"],
+            whole("days_apart") if (path / "days_apart.npy").exists() else None,
+        ),
         version=int(manifest["statistics_version"]),
     )
     features = TextFeatures(
@@ -187,6 +204,7 @@ def _snapshot(path: Path, manifest: dict[str, Any]) -> Snapshot:
         questions=whole("questions"),
         mixing=whole("mixing"),
         hidden=whole("hidden"),
+        origins=Origins(_texts(sources), _texts(authors), whole("created_days")),
     )
     ratios = whole("run_ratio_nats").tolist()
     numbers = [whole(f"run_{name}").tolist() for name in _RUN_NUMBERS]
@@ -198,6 +216,7 @@ def _snapshot(path: Path, manifest: dict[str, Any]) -> Snapshot:
             features=features,
             statistics=statistics,
             gaps=Gaps(*(whole(f"gaps_{field.name}") for field in dataclasses.fields(Gaps))),
+            groups=Ragged(whole("groups"), whole("group_offsets")),
             runs=tuple(AlienRun(*row) for row in zip(ratios, *numbers, strict=True)),
             peaks=whole("peaks"),
         ),
@@ -206,6 +225,10 @@ def _snapshot(path: Path, manifest: dict[str, Any]) -> Snapshot:
     )
     _check_sizes(snapshot, manifest)
     return snapshot
+
+
+def _texts(values: list[str | None]) -> tuple[str | None, ...]:
+    return tuple(None if value is None else str(value) for value in values)
 
 
 def _check_sizes(snapshot: Snapshot, manifest: dict[str, Any]) -> None:
@@ -217,6 +240,11 @@ def _check_sizes(snapshot: Snapshot, manifest: dict[str, Any]) -> None:
         "neighbors.npy": len(snapshot.graph),
         "token_offsets.npy": len(knowledge.features.tokens),
         "word_offsets.npy": len(knowledge.features.words),
+        "group_offsets.npy": len(knowledge.groups),
+        "origins.json": min(
+            len(knowledge.features.origins), len(knowledge.features.origins.authors)
+        ),
+        "created_days.npy": int(knowledge.features.origins.days.size),
         "run_ratio_nats.npy": len(knowledge.runs),
         "gaps_gap.npy": int(knowledge.gaps.gap.size),
         "peaks.npy": int(knowledge.peaks.size),

@@ -32,7 +32,7 @@ class OneColumn:
     def combine(self, values):
         return sum(values)
 
-    def measure(self, contents, graph):
+    def measure(self, contents, graph, declared):
         self.seen = list(contents)
         values = np.full(len(contents), self.value)
         known = EvidenceColumn("known", values)
