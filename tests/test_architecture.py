@@ -13,7 +13,7 @@ import pytest
 import ragsieve
 
 ROOT = Path(ragsieve.__file__).parent
-GROUND = {"errors", "records", "ports", "display", "_jsonl", "_atomic", "_extras"}
+GROUND = {"errors", "records", "outcomes", "ports", "display", "_jsonl", "_atomic", "_extras"}
 ALLOWED = {
     "evidence": GROUND,
     "features": GROUND | {"evidence"},

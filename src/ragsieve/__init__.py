@@ -22,21 +22,19 @@ from ragsieve.errors import (
     RecordError,
 )
 from ragsieve.explain import explain_verdict
+from ragsieve.outcomes import Action, Outcome, Step
 from ragsieve.ports import CausalScorer, TextEmbedder, TokenEncoder
 from ragsieve.records import (
-    Action,
     Decision,
     Document,
     Evidence,
     Level,
     NeighborGraph,
-    Outcome,
     Provenance,
     Query,
     RankedDocument,
     Ranking,
     Scan,
-    Step,
     Verdict,
 )
 

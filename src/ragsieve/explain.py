@@ -16,7 +16,7 @@ from ragsieve.evidence.hidden import HiddenText
 from ragsieve.evidence.scripts import ScriptProfile, ScriptTail, ShareTail
 from ragsieve.evidence.surprisal import PeakSurprisal, SurprisalEvidence
 from ragsieve.evidence.writing import MixingDetail
-from ragsieve.records import Decision, Detail, Evidence, Verdict
+from ragsieve.records import Annotation, Decision, Detail, Evidence, Verdict
 
 MEANING = (
     "A flag is evidence that a document is promoted into retrieval, not that it is false; "
@@ -36,6 +36,7 @@ def explain_verdict(verdict: Verdict) -> tuple[str, ...]:
     )
     lines += [explain_evidence(one) for one in measured]
     lines += [explain_evidence(one) for one in verdict.evidences if not one.measured]
+    lines += [explain_annotation(one) for one in verdict.annotations]
     if verdict.truncated_characters:
         lines.append(
             f"The last {verdict.truncated_characters:,} characters of the document were not examined."
@@ -50,6 +51,15 @@ def explain_evidence(evidence: Evidence) -> str:
         return f"{title}: unavailable ({visible(evidence.reason or 'no reason given')})."
     words = describe(evidence.detail) if evidence.detail is not None else ""
     return f"{title} {evidence.value:.3f}" + (f": {words}." if words else ".")
+
+
+def explain_annotation(annotation: Annotation) -> str:
+    """One remark in one sentence; it is no part of the score."""
+    return (
+        f"Remark, outside the score: {annotation.name}: characters {annotation.start} to "
+        f"{annotation.stop}, '{visible(annotation.words, limit=120)}', stand in no other of the "
+        "first documents; where facts are told once, true documents are remarked on as well."
+    )
 
 
 def strongest(verdict: Verdict) -> Evidence | None:

@@ -157,6 +157,21 @@ class Surroundings:
     question_share: float | None = None
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Annotation:
+    """A remark about a document that stands outside its score.
+
+    :param name: the kind of remark, as written in files.
+    :param words: the words of the document it is about; hostile like all corpus text.
+    :param start: characters of the document's content; ``stop`` is exclusive.
+    """
+
+    name: str
+    words: str
+    start: int
+    stop: int
+
+
 class Decision(enum.StrEnum):
     """What the evidence says about one document."""
 
@@ -187,6 +202,7 @@ class Verdict:
     :param rank: place in the ranking that was judged; None for a corpus scan.
     :param level: what to do with the document, by the profile's policy on kinds of evidence.
     :param truncated_characters: how much of the document's end was not examined.
+    :param annotations: remarks that the score knows nothing of.
     """
 
     document_id: str
@@ -199,6 +215,7 @@ class Verdict:
     fingerprint: str
     rank: int | None = None
     truncated_characters: int = 0
+    annotations: tuple[Annotation, ...] = ()
 
     @property
     def flagged(self) -> bool:
@@ -348,49 +365,3 @@ class Scan:
             fingerprint=self.fingerprint,
             truncated_characters=int(self.truncated_characters[row]),
         )
-
-
-class Action(enum.StrEnum):
-    """What happened to a document on its way to the generator."""
-
-    KEPT = "kept"
-    REMOVED = "removed"
-    REFILLED = "refilled"
-    NOTED = "noted"
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Step:
-    """One line of a trace: what a stage did to one document, or to the ranking as a whole.
-
-    :param document_id: None when the step is about the ranking.
-    :param rank: the document's rank as that stage saw it.
-    """
-
-    stage: str
-    action: Action
-    reason: str
-    document_id: str | None = None
-    rank: int | None = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a defended retrieval hands to the generator, with the reason for every change.
-
-    :param ranking: the ranking as it was retrieved.
-    :param kept: the context, renumbered from 1.
-    :param quarantined_ids: taken out before the retrieval was judged.
-    :param survivors: the ranking after every removal, renumbered, in its full depth.
-    :param removed_ids: documents taken out, in the order they were removed.
-    :param partial: True when something could not be judged or supplied.
-    """
-
-    ranking: Ranking
-    kept: tuple[RankedDocument, ...]
-    survivors: Ranking
-    quarantined_ids: tuple[str, ...]
-    removed_ids: tuple[str, ...]
-    verdicts: tuple[Verdict, ...]
-    trace: tuple[Step, ...]
-    partial: bool

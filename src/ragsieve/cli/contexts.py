@@ -22,7 +22,8 @@ from ragsieve.files.contexts import ContextRow, context_fields, read_contexts
 from ragsieve.files.corpus import read_corpus, read_queries
 from ragsieve.files.embeddings import encoder_of, read_embeddings
 from ragsieve.files.predictions import read_predictions
-from ragsieve.records import Level, Outcome
+from ragsieve.outcomes import Outcome
+from ragsieve.records import Level
 
 OnUnavailable = Annotated[
     Resort | None, typer.Option(help="Below the threshold with evidence unavailable.")

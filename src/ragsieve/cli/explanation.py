@@ -108,6 +108,7 @@ def _fields(verdict: Verdict) -> dict[str, object]:
         "score": verdict.score,
         "threshold": verdict.threshold,
         "explanation": list(explain_verdict(verdict)),
+        "annotations": [dataclasses.asdict(one) for one in verdict.annotations],
         "evidence": [
             {
                 "name": one.name,

@@ -22,8 +22,9 @@ from ragsieve.detectors.default_query import CopyChoice, QueryCopy
 from ragsieve.explain import MEANING
 from ragsieve.files.contexts import ContextRow, read_contexts, refilled_fields
 from ragsieve.files.predictions import query_fields
+from ragsieve.outcomes import Outcome
 from ragsieve.ports import FeatureSource
-from ragsieve.records import Decision, Outcome, Surroundings
+from ragsieve.records import Decision, Surroundings
 from ragsieve.settings import Settings, load_settings
 
 

@@ -8,7 +8,8 @@ from typing import Protocol
 
 from ragsieve.defense.policy import Resort
 from ragsieve.errors import RankingError
-from ragsieve.records import Action, Outcome, Ranking, Step, Verdict
+from ragsieve.outcomes import Action, Outcome, Step
+from ragsieve.records import Ranking, Verdict
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

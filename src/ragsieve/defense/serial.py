@@ -9,7 +9,8 @@ from ragsieve.defense.pipeline import Flow, Pipeline, Stage
 from ragsieve.defense.policy import FilterPolicy, Resort
 from ragsieve.detectors.query import QueryDetector, repeated_ids
 from ragsieve.errors import RankingError
-from ragsieve.records import Action, Decision, RankedDocument, Scan, Step, Verdict
+from ragsieve.outcomes import Action, Step
+from ragsieve.records import Decision, RankedDocument, Scan, Verdict
 
 
 class Quarantine:

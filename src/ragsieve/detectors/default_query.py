@@ -17,6 +17,7 @@ from ragsieve.errors import BackendError, ConfigError
 from ragsieve.evidence.alien import RunTailDetail
 from ragsieve.evidence.anchors import answer_anchors, is_anchor
 from ragsieve.evidence.copying import CopyDetail, copied_run, copy_evidence
+from ragsieve.evidence.corroboration import uncorroborated
 from ragsieve.evidence.gap import GapDetail, StandingOut
 from ragsieve.evidence.hidden import hidden_text
 from ragsieve.evidence.scripts import ShareTail, script_profile
@@ -24,7 +25,7 @@ from ragsieve.evidence.surprisal import peak_surprisal
 from ragsieve.evidence.tokens import Span, token_spans
 from ragsieve.evidence.writing import writing_profile
 from ragsieve.ports import CausalScorer
-from ragsieve.records import Evidence, Level, Surroundings
+from ragsieve.records import Annotation, Evidence, Level, Surroundings
 
 NEIGHBOR_GAP = "neighbor_gap"
 ANSWER_ANCHOR = "answer_anchor"
@@ -33,6 +34,7 @@ QUERY_COPY = "query_copy"
 SCRIPT_SHARE = "script_share"
 HIDDEN_TEXT = "hidden_text"
 PEAK_SURPRISAL = "peak_surprisal"
+UNCORROBORATED = "uncorroborated"
 
 _LARGEST = 1.5
 _ANCHOR_TAIL = 15
@@ -179,6 +181,18 @@ class DefaultQueryRule:
         both = [one.value for one in evidences if one.value and one.name in unsure]
         agreed = self.combine(sure) >= self.threshold or len(both) + bool(sum(sure)) > 1
         return Level.QUARANTINE if agreed else Level.REVIEW
+
+    def annotate(self, view: QueryView) -> tuple[tuple[Annotation, ...], ...]:
+        """Where a direct answer asserts what nothing else in the first twenty documents says."""
+        if view.problem is not None:
+            return ((),) * len(view.candidates)
+        near = view.tail[: self.config.fewest_documents - len(view.candidates)]
+        return tuple(
+            ()
+            if one is None
+            else (Annotation(UNCORROBORATED, one.words, one.span.start, one.span.stop),)
+            for one in uncorroborated(view.query, view.candidates, near)
+        )
 
     def measure(self, views: Sequence[QueryView]) -> list[tuple[tuple[Evidence, ...], ...]]:
         """The evidences of each candidate of each view, in a fixed order."""

@@ -17,7 +17,7 @@ from ragsieve.evidence.scripts import script_integrity, script_profile
 from ragsieve.evidence.surprisal import surprisal_evidence
 from ragsieve.evidence.tokens import paper_word_set
 from ragsieve.ports import CausalScorer, TokenEncoder
-from ragsieve.records import Evidence, FloatArray, Level
+from ragsieve.records import Annotation, Evidence, FloatArray, Level
 
 ANSWER_ANCHOR = "answer_anchor"
 SCRIPT_INTEGRITY = "script_integrity"
@@ -112,6 +112,10 @@ class PaperQueryRule:
     def combine(self, values: Sequence[float]) -> float:
         """The plain sum of the published detector."""
         return float(sum(values))
+
+    def annotate(self, view: QueryView) -> tuple[tuple[Annotation, ...], ...]:
+        """The published detector makes no remarks."""
+        return ((),) * len(view.candidates)
 
     def level(self, evidences: Sequence[Evidence], score: float) -> Level:  # noqa: ARG002
         """The published detector knows one flag."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from ragsieve.detectors.profiles import DEFAULT_PROFILE, query_rule
 from ragsieve.detectors.rules import QueryRule, QueryView, decide, level_of
 from ragsieve.ports import CausalScorer, FeatureSource, TokenEncoder
-from ragsieve.records import Evidence, RankedDocument, Ranking, Surroundings, Verdict
+from ragsieve.records import Annotation, Evidence, RankedDocument, Ranking, Surroundings, Verdict
 
 _BATCH = 16
 
@@ -108,10 +108,11 @@ class QueryDetector:
         results: list[tuple[Verdict, ...]] = []
         for start in range(0, len(rankings), _BATCH):
             batch = rankings[start : start + _BATCH]
-            measured = self._rule.measure([self._view(ranking) for ranking in batch])
-            for ranking, evidences in zip(batch, measured, strict=True):
-                judged = zip(ranking.entries, evidences, strict=False)
-                results.append(tuple(self._verdict(entry, own) for entry, own in judged))
+            views = [self._view(ranking) for ranking in batch]
+            measured = self._rule.measure(views)
+            for ranking, view, evidences in zip(batch, views, measured, strict=True):
+                judged = zip(ranking.entries, evidences, self._rule.annotate(view), strict=False)
+                results.append(tuple(self._verdict(*one) for one in judged))
             if progress is not None:
                 progress(len(batch))
         return results
@@ -132,7 +133,12 @@ class QueryDetector:
             surroundings=Surroundings() if known is None else known.surroundings,
         )
 
-    def _verdict(self, entry: RankedDocument, evidences: tuple[Evidence, ...]) -> Verdict:
+    def _verdict(
+        self,
+        entry: RankedDocument,
+        evidences: tuple[Evidence, ...],
+        annotations: tuple[Annotation, ...],
+    ) -> Verdict:
         values = [one.value for one in evidences if one.value is not None]
         score = self._rule.combine(values)
         excess = len(entry.document.content) - self._rule.max_characters
@@ -150,6 +156,7 @@ class QueryDetector:
             fingerprint=self.fingerprint,
             rank=entry.rank,
             truncated_characters=max(0, excess),
+            annotations=annotations,
         )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from ragsieve.records import (
+    Annotation,
     Decision,
     Detail,
     Document,
@@ -98,6 +99,10 @@ class QueryRule(Protocol):
 
     def measure(self, views: Sequence[QueryView]) -> list[tuple[tuple[Evidence, ...], ...]]:
         """For each view, for each candidate, its evidences in a fixed order."""
+        ...
+
+    def annotate(self, view: QueryView) -> tuple[tuple[Annotation, ...], ...]:
+        """Remarks on each candidate that the score knows nothing of."""
         ...
 
     def combine(self, values: Sequence[float]) -> float:

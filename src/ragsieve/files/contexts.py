@@ -10,7 +10,8 @@ from typing import Any
 from ragsieve._jsonl import Row, read_jsonl
 from ragsieve.errors import InputError
 from ragsieve.files.corpus import document_of, metadata_of
-from ragsieve.records import Outcome, RankedDocument, Ranking
+from ragsieve.outcomes import Outcome
+from ragsieve.records import RankedDocument, Ranking
 
 _CARRIED = ("dataset", "encoder", "condition")
 

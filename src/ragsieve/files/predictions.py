@@ -63,7 +63,10 @@ def query_fields(
     prediction = dataclasses.replace(
         _saved(verdict), query_id=query_id, carried=carried, removed=removed
     )
-    return prediction_fields(prediction) | {"truncated_characters": verdict.truncated_characters}
+    return prediction_fields(prediction) | {
+        "truncated_characters": verdict.truncated_characters,
+        "annotations": [dataclasses.asdict(one) for one in verdict.annotations],
+    }
 
 
 def prediction_fields(prediction: Prediction) -> dict[str, Any]:

@@ -11,7 +11,8 @@ from ragsieve.explain import explain_evidence, strongest
 from ragsieve.lab.demo.poison import PoisonLabel
 from ragsieve.lab.demo.questions import Question
 from ragsieve.lab.demo.result import Catch, DefenseRow, Miss
-from ragsieve.records import Document, Outcome, RankedDocument, Scan, Verdict
+from ragsieve.outcomes import Outcome
+from ragsieve.records import Document, RankedDocument, Scan, Verdict
 
 _EXCERPT = 150
 CATCHES = 3
