@@ -214,7 +214,7 @@ class FilterTable:
     def clean_figures(self) -> list[FilterFigures]:
         """What is removed from the rankings of all questions when nothing is planted."""
         queries = self._bench.queries()
-        rankings = self._rankings(queries)
+        rankings = self.rankings(queries)
         nothing: list[Verdict] = []
         return [
             _filter_figures(
@@ -226,7 +226,7 @@ class FilterTable:
     def figures(self, case: Case) -> list[FilterFigures]:
         """The filter table's figures of every profile."""
         queries = [one.query for one in case.poison]
-        clean = self._rankings(queries)
+        clean = self.rankings(queries)
         poisoned = [
             with_poison(ranking, one, vector)
             for ranking, one, vector in zip(
@@ -243,7 +243,7 @@ class FilterTable:
             figures.append(_filter_figures(case, profile, negatives, hits, others))
         return figures
 
-    def _rankings(self, queries: Sequence[Query]) -> list[Ranking]:
+    def rankings(self, queries: Sequence[Query]) -> list[Ranking]:
         bench = self._bench
         return rank(queries, bench.corpus, bench.asked(queries), bench.rows, depth=DEPTH)
 

@@ -13,7 +13,7 @@ from builders import clustered, write_jsonl
 from ragsieve.cli.main import run
 
 ROOT = Path(__file__).parents[1]
-PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 
 
 def blocks(page, kind):
@@ -24,8 +24,8 @@ def test_the_readme_python_runs(capsys):
     (code,) = blocks(ROOT / "README.md", "python")
     exec(compile(code, "README.md", "exec"), {})  # noqa: S102 -- our own documentation
     out = capsys.readouterr().out
-    assert "('b',)" in out
-    assert "two scripts touch" in out
+    assert "('d60', 'd61', 'd62')" in out
+    assert "2 nearest documents stand out" in out
 
 
 @pytest.mark.models
@@ -46,6 +46,26 @@ def test_the_readme_commands_run(tmp_path, monkeypatch, models_dir):
     assert len(lines) == 6
     codes = [run(shlex.split(line.replace("DOC", "d1"))[1:]) for line in lines]
     assert all(code in {0, 1, 3} for code in codes), codes
+
+
+def test_the_state_commands_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    texts, rows = clustered(np.random.default_rng(9), 60)
+    documents = [{"id": f"d{i}", "text": text} for i, text in enumerate(texts)]
+    for name, part in (("corpus", slice(0, 50)), ("new", slice(50, 60))):
+        write_jsonl(Path(f"{name}.jsonl"), documents[part])
+        np.save(f"{name}.npy", rows[part])
+    entries = [row | {"rank": rank} for rank, row in enumerate(documents[:40], 1)]
+    asked = {"query_id": "q", "query": "who built the bridge", "documents": entries}
+    write_jsonl(Path("contexts.jsonl"), [asked])
+    (block,) = [
+        block for block in blocks(ROOT / "docs" / "cli.md", "") if "--state state" in block
+    ]
+    lines = block.strip().splitlines()
+    assert len(lines) == 4
+    assert all(run(shlex.split(line)[1:]) in {0, 1} for line in lines)
+    # Taken in: the state knows them now, and refuses to take them in twice.
+    assert run(shlex.split(lines[-1])[1:]) == 2
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
