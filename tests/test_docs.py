@@ -58,9 +58,7 @@ def test_the_state_commands_run(tmp_path, monkeypatch):
     entries = [row | {"rank": rank} for rank, row in enumerate(documents[:40], 1)]
     asked = {"query_id": "q", "query": "who built the bridge", "documents": entries}
     write_jsonl(Path("contexts.jsonl"), [asked])
-    (block,) = [
-        block for block in blocks(ROOT / "docs" / "cli.md", "") if "--state state" in block
-    ]
+    (block,) = [block for block in blocks(ROOT / "docs" / "cli.md", "") if "--state state" in block]
     lines = block.strip().splitlines()
     assert len(lines) == 4
     assert all(run(shlex.split(line)[1:]) in {0, 1} for line in lines)

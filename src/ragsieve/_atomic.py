@@ -62,7 +62,7 @@ def write_text(path: Path | str, text: str) -> None:
 def check_distinct(outputs: Iterable[Path | None], inputs: Iterable[Path | None]) -> None:
     """Fail before the work starts when a result would replace an input or another result.
 
-    :param outputs: files to be written; None for one that was not asked for.
+    :param outputs: files and folders to be written; None for one that was not asked for.
     :param inputs: files to be read.
     :raises OutputError: when two of them are one file.
     """
@@ -74,8 +74,10 @@ def check_distinct(outputs: Iterable[Path | None], inputs: Iterable[Path | None]
         place = path.resolve()
         if place in read:
             raise OutputError(f"{path}: is an input of this command; write to another file")
-        if place in written:
-            raise OutputError(f"{path}: two results would be written there; choose two files")
+        if any(
+            place == other or other in place.parents or place in other.parents for other in written
+        ):
+            raise OutputError(f"{path}: two results would be written there; choose two places")
         written.add(place)
 
 

@@ -57,7 +57,8 @@ def scan(
 
     console = Console(as_json=as_json)
     check_writable(output)
-    check_distinct([output], [documents, embeddings])
+    kept = against if update else state
+    check_distinct([output, kept], [documents, embeddings])
     _check_choices(state, against, update=update)
     settings = load_settings(
         config,
@@ -71,14 +72,13 @@ def scan(
     if against is not None:
         earlier = read_state(against)
         _check_encoder(embeddings, encoder, against, earlier.encoder)
-        result, kept = _against(console, settings, earlier, corpus, rows, update=update)
+        result, snapshot = _against(console, settings, earlier, corpus, rows, update=update)
     else:
-        result, kept = _whole(console, settings, corpus, rows, encoder, keep=state is not None)
+        result, snapshot = _whole(console, settings, corpus, rows, encoder, keep=state is not None)
     found = cut(campaigns(result), budget)
     write_jsonl(output, _rows(result, found))
-    target = against if update else state
-    if target is not None and kept is not None:
-        write_state(target, kept)
+    if kept is not None and snapshot is not None:
+        write_state(kept, snapshot)
     for note in result.notes:
         console.note(note)
     console.result(_fields(result, found, budget), _lines(result, found))

@@ -209,6 +209,9 @@ class DefaultCorpusRule:
         )
         hidden = knowledge.features.hidden[knowledge.first :]
         peaks, notes = self._confirm(contents, knowledge, gap, run, mixing, hidden)
+        if notes:
+            # Nothing was confirmed: the threshold that needs no confirmation holds.
+            run = above_half(ratios, self._run_threshold(statistics, config.run_spread))
         run = np.where(peaks < config.confirmed_share, 0.0, run)
         columns = [
             EvidenceColumn(
@@ -239,6 +242,9 @@ class DefaultCorpusRule:
     def run_threshold(self, statistics: CorpusStatistics) -> float:
         """t_l, in nats; lower where a language model confirms."""
         spread = self.config.screen_spread if self._causal else self.config.run_spread
+        return self._run_threshold(statistics, spread)
+
+    def _run_threshold(self, statistics: CorpusStatistics, spread: float) -> float:
         return statistics.run_nats.threshold(spread, self.config.run_floor_nats)
 
     def surroundings(self, statistics: CorpusStatistics) -> Surroundings:

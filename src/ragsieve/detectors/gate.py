@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from collections.abc import Callable, Sequence
 
@@ -67,7 +68,8 @@ class IngestGate:
         places = [place for place, one in enumerate(documents) if one.id not in known]
         if not places:
             return SnapshotFeatures(snapshot, surroundings)
-        rows = unit_rows(np.asarray(embeddings)[places])
+        vectors = _vectors(documents, embeddings)
+        rows = unit_rows(vectors[places])
         scan = self.judge(snapshot, [documents[place] for place in places], rows)
         runs = dict(scan.column(ALIEN_RUN).components)["alien_run_nats"].tolist()
         more = {
@@ -157,11 +159,15 @@ class IngestGate:
                 f"document {min(known)!r} is in the state already ({len(known)} of the batch are); "
                 "leave known documents out, or scan the whole corpus again"
             )
-        fresh = unit_rows(embeddings)
-        if fresh.shape[0] != len(documents):
-            raise EmbeddingError(
-                f"expected one embedding row a document ({len(documents)}), found {fresh.shape[0]}"
+        repeated = len(documents) - len(set(_ids(documents)))
+        if repeated:
+            twice = next(
+                one for one, times in collections.Counter(_ids(documents)).items() if times > 1
             )
+            raise InputError(
+                f"document {twice!r} stands more than once in the batch; ids must differ"
+            )
+        fresh = unit_rows(_vectors(documents, embeddings))
         if fresh.shape[1] != snapshot.embeddings.shape[1]:
             raise EmbeddingError(
                 f"the new rows have dimension {fresh.shape[1]}, those of the state "
@@ -194,6 +200,16 @@ class IngestGate:
     def _excess(self, documents: Sequence[Document]) -> npt.NDArray[np.int64]:
         limit = self._rule.max_characters
         return np.array([max(0, len(one.content) - limit) for one in documents], dtype=np.int64)
+
+
+def _vectors(documents: Sequence[Document], embeddings: npt.ArrayLike) -> npt.NDArray[np.floating]:
+    vectors: npt.NDArray[np.floating] = np.asarray(embeddings)
+    rows = vectors.shape[0] if vectors.ndim else 0
+    if rows != len(documents):
+        raise EmbeddingError(
+            f"expected one embedding row a document ({len(documents)}), found {rows}"
+        )
+    return vectors
 
 
 def _ids(documents: Sequence[Document]) -> tuple[str, ...]:

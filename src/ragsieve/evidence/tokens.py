@@ -67,7 +67,7 @@ def fold_number(token: str) -> str:
 
     Tables that differ in their figures alone are versions of one another.
     """
-    return "0" if token.isnumeric() else token
+    return "0" if token.isdecimal() else token
 
 
 def word_set(text: str) -> frozenset[str]:

@@ -49,6 +49,8 @@ def write_state(path: Path, snapshot: Snapshot) -> None:
     :raises OutputError: when it cannot be written; an earlier state is then untouched.
     """
     check_state_target(path)
+    # A link keeps pointing where it did; the folder it points at is replaced.
+    path = path.resolve()
     fresh = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
     try:
         for name, array in _arrays(snapshot).items():
@@ -86,7 +88,7 @@ def read_state(path: Path) -> Snapshot:
         )
     try:
         return _snapshot(path, manifest)
-    except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
+    except (OSError, ValueError, KeyError, TypeError, EOFError, IndexError) as error:
         raise InputError(
             f"{path}: the state is damaged ({type(error).__name__}: {error}); scan again"
         ) from error
@@ -101,7 +103,7 @@ def _swap(fresh: Path, path: Path) -> None:
     path.rename(old)
     try:
         fresh.rename(path)
-    except OSError:
+    except BaseException:
         old.rename(path)
         raise
     shutil.rmtree(old, ignore_errors=True)
@@ -171,8 +173,10 @@ def _snapshot(path: Path, manifest: dict[str, Any]) -> Snapshot:
     def whole(name: str) -> Array:
         return np.array(load(name))
 
-    ids = tuple(map(str, json.loads((path / "documents.json").read_text("utf-8"))))
-    vocabulary = tuple(map(str, json.loads((path / "vocabulary.json").read_text("utf-8"))))
+    ids, vocabulary = (
+        _texts(json.loads((path / f"{name}.json").read_text("utf-8")))
+        for name in ("documents", "vocabulary")
+    )
     sources, authors = json.loads((path / "origins.json").read_text("utf-8"))
     pairs = {
         name: whole(f"pairs_{name}")
@@ -204,7 +208,7 @@ def _snapshot(path: Path, manifest: dict[str, Any]) -> Snapshot:
         questions=whole("questions"),
         mixing=whole("mixing"),
         hidden=whole("hidden"),
-        origins=Origins(_texts(sources), _texts(authors), whole("created_days")),
+        origins=Origins(_declared(sources), _declared(authors), whole("created_days")),
     )
     ratios = whole("run_ratio_nats").tolist()
     numbers = [whole(f"run_{name}").tolist() for name in _RUN_NUMBERS]
@@ -223,32 +227,75 @@ def _snapshot(path: Path, manifest: dict[str, Any]) -> Snapshot:
         encoder=str(manifest["encoder"]),
         constants=str(manifest["constants"]),
     )
-    _check_sizes(snapshot, manifest)
+    _check(snapshot, int(manifest["documents"]))
     return snapshot
 
 
-def _texts(values: list[str | None]) -> tuple[str | None, ...]:
+def _texts(values: object) -> tuple[str, ...]:
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise TypeError("expected a list of texts")
+    return tuple(values)
+
+
+def _declared(values: list[str | None]) -> tuple[str | None, ...]:
     return tuple(None if value is None else str(value) for value in values)
 
 
-def _check_sizes(snapshot: Snapshot, manifest: dict[str, Any]) -> None:
-    size = int(manifest["documents"])
+def _check(snapshot: Snapshot, size: int) -> None:
+    """Every array has its size and points inside the others.
+
+    :raises ValueError: at the first that does not.
+    """
     knowledge = snapshot.knowledge
-    found = {
-        "documents.json": len(snapshot.document_ids),
-        "embeddings.npy": int(snapshot.embeddings.shape[0]),
-        "neighbors.npy": len(snapshot.graph),
-        "token_offsets.npy": len(knowledge.features.tokens),
-        "word_offsets.npy": len(knowledge.features.words),
-        "group_offsets.npy": len(knowledge.groups),
-        "origins.json": min(
-            len(knowledge.features.origins), len(knowledge.features.origins.authors)
-        ),
-        "created_days.npy": int(knowledge.features.origins.days.size),
-        "run_ratio_nats.npy": len(knowledge.runs),
-        "gaps_gap.npy": int(knowledge.gaps.gap.size),
-        "peaks.npy": int(knowledge.peaks.size),
+    features, counts = knowledge.features, knowledge.statistics.counts
+    words = len(counts.vocabulary)
+    _expect(len(set(snapshot.document_ids)) == size, "documents.json", f"{size} distinct ids")
+    _expect(len(set(counts.vocabulary)) == words, "vocabulary.json", "each token once")
+    _expect(counts.frequencies.shape == (words,), "frequencies.npy", f"{words} numbers")
+    _expect(
+        snapshot.embeddings.ndim == 2 and snapshot.embeddings.shape[0] == size,  # noqa: PLR2004
+        "embeddings.npy",
+        f"{size} rows",
+    )
+    graph = snapshot.graph
+    _expect(
+        graph.indices.shape == graph.similarities.shape and len(graph) == size,
+        "neighbors.npy and similarities.npy",
+        f"{size} rows of one shape",
+    )
+    _expect(_inside(graph.indices, size), "neighbors.npy", f"rows below {size}")
+    for name, ragged, limit in (
+        ("tokens", features.tokens, words),
+        ("words", features.words, words),
+        ("groups", knowledge.groups, size),
+    ):
+        offsets = ragged.offsets
+        whole = len(ragged) == size and offsets[0] == 0 and offsets[-1] == ragged.values.size
+        ordered = bool((np.diff(offsets) >= 0).all())
+        _expect(whole and ordered, f"{name}.npy and its offsets", f"{size} rows end to end")
+        _expect(_inside(ragged.values, limit), f"{name}.npy", f"numbers below {limit}")
+    columns = {
+        "questions": features.questions,
+        "mixing": features.mixing,
+        "hidden": features.hidden,
+        "created_days": features.origins.days,
+        "peaks": knowledge.peaks,
     }
-    wrong = [f"{name} holds {count}" for name, count in found.items() if count != size]
-    if wrong:
-        raise ValueError(f"the manifest counts {size} documents, {', '.join(wrong)}")
+    columns |= {
+        f"gaps_{field.name}": getattr(knowledge.gaps, field.name)
+        for field in dataclasses.fields(Gaps)
+    }
+    for name, column in columns.items():
+        _expect(column.shape == (size,), f"{name}.npy", f"{size} values")
+    _expect(len(knowledge.runs) == size, "run_*.npy", f"{size} values")
+    declared = {len(features.origins.sources), len(features.origins.authors)}
+    _expect(declared == {size}, "origins.json", f"{size} sources and authors")
+
+
+def _expect(holds: bool, name: str, expected: str) -> None:
+    if not holds:
+        raise ValueError(f"{name}: expected {expected}")
+
+
+def _inside(numbers: Array, limit: int) -> bool:
+    return numbers.size == 0 or bool(numbers.min() >= 0 and numbers.max() < limit)
