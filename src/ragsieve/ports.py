@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
-from ragsieve.records import DocumentFeatures, FloatArray, Surroundings
+from ragsieve.records import ChatMessage, ChatReply, DocumentFeatures, FloatArray, Surroundings
 
 
 @runtime_checkable
@@ -92,4 +92,22 @@ class FeatureSource(Protocol):
 
     def features(self, document_ids: Sequence[str]) -> tuple[DocumentFeatures, ...]:
         """Facts about each document, in the order asked; empty ones where nothing is known."""
+        ...
+
+
+@runtime_checkable
+class ChatModel(Protocol):
+    """A model that answers a conversation."""
+
+    @property
+    def identity(self) -> str:
+        """Model, server and settings: whatever changes the replies."""
+        ...
+
+    def reply(self, messages: Sequence[ChatMessage], *, max_tokens: int) -> ChatReply:
+        """One reply at temperature 0.
+
+        :param messages: the conversation, oldest first.
+        :raises BackendError: when there is none.
+        """
         ...

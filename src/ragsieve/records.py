@@ -89,6 +89,29 @@ class Ranking:
         return dataclasses.replace(self, entries=numbered)
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class ChatMessage:
+    """One turn of a conversation.
+
+    :param role: ``system``, ``user`` or ``assistant``.
+    """
+
+    role: str
+    content: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ChatReply:
+    """What a chat model answered, and what it cost.
+
+    :param prompt_tokens: as the server counted them; None when it did not say.
+    """
+
+    content: str
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+
+
 class Detail:
     """Base of the typed facts behind an evidence; each evidence module defines its own."""
 

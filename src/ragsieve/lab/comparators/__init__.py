@@ -1,0 +1,1 @@
+"""Other people's defences, behind the interfaces of RSQ and RSG."""

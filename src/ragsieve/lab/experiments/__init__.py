@@ -1,0 +1,1 @@
+"""Claims as files: cells that are run once, kept, and reported."""

@@ -1,0 +1,1 @@
+"""Constructions of poison, for corpora one owns."""
