@@ -139,7 +139,7 @@ def print_corpus(case: Case, clean_size: int) -> None:
         f"tokens each on average; {keys.size} distinct pairs, {keys.size / size:.0f} a document\n"
     )
     print(
-        "| table | KiB | pairs / width | too high | alien flags changed | largest change, nats ",
+        "| table | KiB | pairs / width | too high | aliens lost | fall, rise of a run, nats ",
         end="",
     )
     print("| AUROC | found | clean | flags lost | gained |\n|---|---:" + "|---:" * 9 + "|")
