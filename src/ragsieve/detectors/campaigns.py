@@ -55,8 +55,8 @@ class Budgeted:
 def campaigns(scan: Scan) -> tuple[Campaign, ...]:
     """Group the flagged documents of a scan.
 
-    Ordered by level, then by the energy of their evidence (root of the summed squares of
-    the scores), then by the first row.
+    Ordered by level, then by the strength of their findings (root mean square of the
+    scores), then by the first row. Size does not count: chains of serial documents are long.
     """
     findings = [row for row, one in enumerate(scan.decisions) if one is Decision.FLAGGED]
     place = {row: number for number, row in enumerate(findings)}
@@ -79,7 +79,9 @@ def campaigns(scan: Scan) -> tuple[Campaign, ...]:
         )
         for group, rows in members.items()
     ]
-    unnumbered.sort(key=lambda one: (-list(Level).index(one.level), -_energy(scan, one), one.rows))
+    unnumbered.sort(
+        key=lambda one: (-list(Level).index(one.level), -_strength(scan, one), one.rows)
+    )
     return tuple(
         dataclasses.replace(one, number=number) for number, one in enumerate(unnumbered, start=1)
     )
@@ -94,8 +96,8 @@ def cut(found: tuple[Campaign, ...], budget: int | None) -> Budgeted:
     return Budgeted(found, frozenset(rows if budget is None else rows[:budget]))
 
 
-def _energy(scan: Scan, campaign: Campaign) -> float:
-    return float(np.sqrt(np.square(scan.scores[list(campaign.rows)]).sum()))
+def _strength(scan: Scan, campaign: Campaign) -> float:
+    return float(np.sqrt(np.square(scan.scores[list(campaign.rows)]).mean()))
 
 
 def _by_neighbors(scan: Scan, place: dict[int, int]) -> Iterator[tuple[int, int]]:

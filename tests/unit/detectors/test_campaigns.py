@@ -142,11 +142,11 @@ def test_order_is_by_level_then_strength_then_row():
         pairs=[(1, 6)],
     )
     found = campaigns(scan)
-    # Quarantine first; then the pair, whose squares sum to more than 1.5; equals by row.
-    assert [one.rows for one in found] == [(3,), (1, 6), (0,), (2,), (5,)]
+    # Quarantine first; then strength, whatever the size; equals by row.
+    assert [one.rows for one in found] == [(3,), (0,), (1, 6), (2,), (5,)]
     assert [one.number for one in found] == [1, 2, 3, 4, 5]
     assert [one.level for one in found] == [quarantine, review, review, review, review]
-    assert [one.by_neighbors for one in found] == [0, 2, 0, 0, 0]
+    assert [one.by_neighbors for one in found] == [0, 0, 2, 0, 0]
 
 
 def test_a_campaign_has_the_highest_level_in_it():
