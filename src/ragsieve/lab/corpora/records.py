@@ -57,3 +57,26 @@ class Poisoning:
 
     documents: tuple[Document, ...]
     labels: Mapping[str, Label]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AttackSet:
+    """One attack of a file: the questions it is aimed at and the documents it plants.
+
+    Files give different lies for the same question, so targets belong to an attack.
+    """
+
+    targets: tuple[Target, ...]
+    poisoning: Poisoning
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Loaded:
+    """What a file or folder holds.
+
+    :param dataset: without documents where the file holds poison alone.
+    :param attacks: by name; empty where nothing was planted.
+    """
+
+    dataset: Dataset
+    attacks: Mapping[str, AttackSet]
