@@ -42,7 +42,7 @@ $(VENV)/.made:
 
 # What the demo needs; no torch.
 $(VENV)/.light: $(VENV)/.made pyproject.toml
-	$(INSTALL) --editable '.[light,lab]'
+	$(INSTALL) --editable '.[light,demo]'
 	touch $@
 
 # torch first and by version: a bare `torch` may bring a CUDA build of several GB.

@@ -16,7 +16,8 @@ from ragsieve.settings import Settings, load_settings
 _EXTRAS = {
     "light": ("onnxruntime", "tokenizers"),
     "models": ("torch", "transformers", "safetensors", "gguf"),
-    "lab": ("matplotlib", "jinja2"),
+    "demo": ("matplotlib", "jinja2"),
+    "lab": ("pyarrow", "sklearn", "networkx", "datasketch", "rouge_score"),
 }
 
 

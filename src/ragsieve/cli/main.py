@@ -16,6 +16,7 @@ from ragsieve.cli import (
     evaluation,
     explanation,
     filtering,
+    lab,
     models,
     scanning,
 )
@@ -40,6 +41,7 @@ app.command()(evaluation.evaluate)
 app.command()(evaluation.ablate)
 app.command()(explanation.explain)
 app.add_typer(models.app, name="models")
+app.add_typer(lab.app, name="lab")
 app.command()(demonstration.demo)
 app.command()(doctor.doctor)
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import math
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from ragsieve.detectors.rules import Measurement, QueryView
+from ragsieve.errors import BackendError, RagsieveError
 from ragsieve.lab.poison.base import Fidelity, Need
+from ragsieve.ports import ChatModel
 from ragsieve.records import (
     Annotation,
     Detail,
@@ -20,8 +24,17 @@ from ragsieve.records import (
     Level,
     NeighborGraph,
     Provenance,
+    Ranking,
     Scan,
 )
+
+UNSUITED = "the text is too short, or the model gave no finite number for it"
+NEVER = 1e9
+"""Threshold of a method that publishes no cut-off: it ranks, and flags nothing."""
+
+
+class UnmeasuredError(RagsieveError):
+    """What a comparator works on is not there; the message becomes the evidence's reason."""
 
 
 class ControlPoint(enum.StrEnum):
@@ -39,6 +52,7 @@ class Declaration:
     :param native_rule: the published decision, in words.
     :param binary: whether it decides without a usable score: its own operating point only.
     :param source: where its rule is published.
+    :param decides: whether a cut-off is published; without one it ranks and flags nothing.
     """
 
     name: str
@@ -48,6 +62,50 @@ class Declaration:
     fidelity: Fidelity
     source: str
     binary: bool = False
+    decides: bool = True
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CleanPair:
+    """A question and a passage known to answer it: the clean reference that some methods need."""
+
+    query: str
+    passage: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Answer:
+    """What a generation-time defence answered.
+
+    :param calls: replies asked of the chat model, broken ones included.
+    :param used_ids: documents that reached the answer, in rank order.
+    :param alternatives: every answer, where the method gives one for each of several rewrites.
+    """
+
+    text: str
+    calls: int
+    used_ids: tuple[str, ...]
+    alternatives: tuple[str, ...] = ()
+
+
+class GenerationDefense(Protocol):
+    """A defence that has no score: it answers."""
+
+    @property
+    def declaration(self) -> Declaration:
+        """What it says about itself."""
+        ...
+
+    def fingerprint(self) -> str:
+        """Hash of its constants and prompts, the chat model aside."""
+        ...
+
+    def answer(self, question: str, ranking: Ranking, chat: ChatModel) -> Answer:
+        """Answer a question from what was retrieved for it.
+
+        :raises BackendError: when the model fails, or gives no usable reply when asked twice.
+        """
+        ...
 
 
 class QueryComparator:
@@ -55,12 +113,16 @@ class QueryComparator:
 
     Subclasses set ``declaration``, ``candidates``, ``documents`` and ``threshold`` (in the
     unit of the score) and write ``scores``.
+
+    ``needs_tail`` says whether a ranking without a usable tail is refused: a method that looks
+    at each candidate, or at the candidates alone, does without.
     """
 
     declaration: Declaration
     candidates = 5
     documents = 20
     threshold = 1.0
+    needs_tail = False
     max_characters = 1_000_000
 
     @property
@@ -78,20 +140,34 @@ class QueryComparator:
         raise NotImplementedError
 
     def scores(self, view: QueryView) -> Sequence[float]:
-        """One score, >= 0, for each candidate."""
+        """One score, >= 0, for each candidate; NaN where it cannot be measured.
+
+        :raises UnmeasuredError: when no candidate of the view can be.
+        """
         raise NotImplementedError
 
     def measure(self, views: Sequence[QueryView]) -> list[tuple[tuple[Evidence, ...], ...]]:
-        """The single evidence of each candidate; unavailable on a ranking without a tail."""
-        measured: list[tuple[tuple[Evidence, ...], ...]] = []
-        for view in views:
-            if view.problem is not None:
-                missing = (Evidence.unavailable(self.profile, view.problem),)
-                measured.append((missing,) * len(view.candidates))
-                continue
+        """The single evidence of each candidate; unavailable, with the reason, where a model fails."""
+        return [self._measure(view) for view in views]
+
+    def _measure(self, view: QueryView) -> tuple[tuple[Evidence, ...], ...]:
+        if self.needs_tail and view.problem is not None:
+            return self._missing(view, view.problem)
+        try:
             found = self.scores(view)
-            measured.append(tuple((Evidence(self.profile, float(value)),) for value in found))
-        return measured
+        except UnmeasuredError as error:
+            return self._missing(view, str(error))
+        except BackendError as error:
+            return self._missing(view, f"the model failed: {error}")
+        return tuple((self._evidence(float(value)),) for value in found)
+
+    def _evidence(self, value: float) -> Evidence:
+        if not math.isfinite(value):
+            return Evidence.unavailable(self.profile, UNSUITED)
+        return Evidence(self.profile, value)
+
+    def _missing(self, view: QueryView, reason: str) -> tuple[tuple[Evidence, ...], ...]:
+        return ((Evidence.unavailable(self.profile, reason),),) * len(view.candidates)
 
     def annotate(self, view: QueryView) -> tuple[tuple[Annotation, ...], ...]:
         """No remarks."""
@@ -127,7 +203,10 @@ class CorpusComparator:
         raise NotImplementedError
 
     def scores(self, contents: Sequence[str], graph: NeighborGraph) -> npt.NDArray[np.float64]:
-        """One score, >= 0, for each document."""
+        """One score, >= 0, for each document, shape (V,); NaN where it cannot be measured.
+
+        :raises UnmeasuredError: when no document can be.
+        """
         raise NotImplementedError
 
     def measure(
@@ -136,8 +215,17 @@ class CorpusComparator:
         graph: NeighborGraph,
         declared: Sequence[Provenance],  # noqa: ARG002 -- comparators do not look
     ) -> Measurement:
-        """The single evidence column."""
-        return Measurement((EvidenceColumn(self.profile, self.scores(contents, graph)),))
+        """The single evidence column; NaN throughout, with the reason, where a model fails."""
+        reason = UNSUITED
+        try:
+            values = np.asarray(self.scores(contents, graph), dtype=np.float64)
+        except UnmeasuredError as error:
+            values, reason = np.full(len(contents), np.nan), str(error)
+        except BackendError as error:
+            values, reason = np.full(len(contents), np.nan), f"the model failed: {error}"
+        values = np.where(np.isfinite(values), values, np.nan)
+        missing = reason if bool(np.isnan(values).any()) else None
+        return Measurement((EvidenceColumn(self.profile, values, reason=missing),))
 
     def details(
         self,

@@ -39,7 +39,7 @@ def write_report(path: Path, result: DemoResult, data: PlotData) -> None:
     :raises MissingExtraError: without the extra ``lab``.
     :raises OutputError: when it cannot be written.
     """
-    jinja2 = require("jinja2", extra="lab")
+    jinja2 = require("jinja2", extra="demo")
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
     environment.filters["visible"] = visible
     source = files("ragsieve.lab.demo").joinpath("report.html.j2").read_text("utf-8")
@@ -88,7 +88,7 @@ def _scores(
 
 def _figure() -> tuple[Any, Any]:
     # The object interface leaves the global plotting state and its backend alone.
-    figures = require("matplotlib.figure", extra="lab")
+    figures = require("matplotlib.figure", extra="demo")
     figure = figures.Figure(figsize=(7, 2.8), layout="constrained")
     axes = figure.add_subplot()
     axes.spines[["top", "right"]].set_visible(False)

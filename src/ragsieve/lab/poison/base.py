@@ -11,7 +11,7 @@ import numpy as np
 
 from ragsieve.lab.corpora.records import Dataset, Target
 from ragsieve.ports import CausalScorer, ChatModel, TextEmbedder
-from ragsieve.records import FloatArray
+from ragsieve.records import FloatArray, Provenance
 
 
 class Fidelity(enum.StrEnum):
@@ -44,6 +44,11 @@ class GradientEncoder(Protocol):
     @property
     def vocabulary(self) -> Sequence[str]:
         """Token strings by id."""
+        ...
+
+    @property
+    def special_ids(self) -> frozenset[int]:
+        """Ids that stand for no text: markers, padding, places never used."""
         ...
 
     def token_ids(self, text: str) -> list[int]:
@@ -116,6 +121,8 @@ class Crafted:
     """The texts made for one target.
 
     :param reduced: whether a smaller budget than the published one was spent.
+    :param titles: one a text; empty where the construction gives none.
+    :param origins: what each text declares; empty where whoever plants them may choose.
     """
 
     query_id: str
@@ -124,6 +131,8 @@ class Crafted:
     reduced: bool
     cost: Cost
     faithfulness: Faithfulness
+    titles: tuple[str, ...] = ()
+    origins: tuple[Provenance, ...] = ()
 
 
 class Construction(Protocol):
