@@ -20,6 +20,7 @@ from ragsieve.evidence.scripts import script_profile
 from ragsieve.evidence.tokens import jaccard, paper_word_set
 from ragsieve.lab.corpora.records import Target
 from ragsieve.lab.poison import _frames as frames
+from ragsieve.lab.poison._choice import farthest_first
 from ragsieve.lab.poison._finish import Meter, finish
 from ragsieve.lab.poison._texts import sentences, with_question
 from ragsieve.lab.poison.base import Crafted, Fidelity, Need, Workshop
@@ -154,15 +155,7 @@ class SpreadApart(Chooser):
 
 def apart(pool: Pool, count: int, *, below: float = EDGE_COSINE) -> list[int]:
     """Greedy choice of candidates above the floor whose largest cosine stays lowest."""
-    chosen: list[int] = []
-    while len(chosen) < count:
-        nearest = pool.cosines(chosen)
-        open_to = [row for row in pool.reaching if row not in chosen and nearest[row] < below]
-        if not open_to:
-            break
-        best = min(open_to, key=lambda row: (nearest[row], -pool.scores[row], row))
-        chosen.append(best)
-    return chosen
+    return farthest_first(pool.rows, pool.scores, pool.reaching, count, below=below)
 
 
 class NearCopies(Chooser):

@@ -16,7 +16,7 @@ from ragsieve.evidence.tokens import jaccard, paper_word_set
 from ragsieve.lab.corpora.records import Target
 from ragsieve.lab.poison._finish import Meter, finish, needed_causal
 from ragsieve.lab.poison._texts import asks_verbatim, contains
-from ragsieve.lab.poison.adaptive_corpus import ChoiceConfig, Chooser
+from ragsieve.lab.poison.adaptive_corpus import ChoiceConfig, Chooser, apart
 from ragsieve.lab.poison.base import Crafted, Need, Workshop
 from ragsieve.lab.poison.faithfulness import standing
 from ragsieve.lab.poison.own_scores import Judge
@@ -186,10 +186,10 @@ class EvenWords(Chooser):
 class AllAtOnce(Chooser):
     """R11: two fluent documents of one script, apart, unlike in words, clear of both detectors.
 
-    Of the eight most similar woven and plain candidates, every one and every pair is judged. What
-    both detectors would clear comes first, then pairs before single texts, then similarity; where
-    nothing is cleared, the lowest own score. With a language model, candidates beyond the gates
-    of R9 are left out first.
+    Of the eight most similar woven and plain candidates and four that lie apart, every one and
+    every pair below the edge is judged. What both detectors would clear comes first, then pairs
+    before single texts, then similarity; where nothing is cleared, the lowest own score. With a
+    language model, candidates beyond the gates of R9 are left out first.
     """
 
     name = "R11"
@@ -217,7 +217,7 @@ class AllAtOnce(Chooser):
         if not pool.texts:
             return finish(self, target, (), workshop, meter, checks=(("something fluent", False),))
         question = np.asarray(workshop.embedder.embed_queries([target.query.text])[0], np.float32)
-        starts = pool.reaching[:_JUDGED]
+        starts = list(dict.fromkeys([*pool.reaching[:_JUDGED], *apart(pool, _JUDGED // 2)]))
         groups: list[tuple[int, ...]] = [(row,) for row in starts]
         if min(len(payloads), self.config.most or 1) > 1:
             near = pool.rows @ pool.rows.T

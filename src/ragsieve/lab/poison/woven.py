@@ -17,6 +17,7 @@ from ragsieve.detectors.rules import fingerprint
 from ragsieve.errors import ConfigError
 from ragsieve.lab.corpora.records import Target
 from ragsieve.lab.poison import _frames as frames
+from ragsieve.lab.poison._choice import best_first, farthest_first
 from ragsieve.lab.poison._finish import Meter, finish, needed_chat
 from ragsieve.lab.poison._texts import (
     asks_verbatim,
@@ -30,7 +31,7 @@ from ragsieve.lab.poison._texts import (
 from ragsieve.lab.poison.base import Crafted, Fidelity, Need, Workshop
 from ragsieve.lab.poison.payloads import payload_problem
 from ragsieve.ports import ChatModel
-from ragsieve.records import ChatMessage, FloatArray
+from ragsieve.records import ChatMessage
 
 _MOST_TOKENS = 200
 _BEGINNINGS = (
@@ -98,23 +99,6 @@ def proxy_threshold(
     question = workshop.embedder.embed_queries([target.query.text])[0]
     scores = workshop.embedder.embed_documents(texts) @ question
     return float(scores[int(rng.integers(len(texts)))] - scores.var())
-
-
-def spread_choice(
-    rows: FloatArray, scores: FloatArray, count: int, *, below: float, floor: float
-) -> list[int]:
-    """Best first, each below a cosine to all chosen before, none at or under a floor.
-
-    :param rows: unit rows, shape (n, d).
-    :param scores: shape (n,).
-    """
-    chosen: list[int] = []
-    for row in np.argsort(-scores, kind="stable").tolist():
-        if len(chosen) == count or scores[row] <= floor:
-            break
-        if not chosen or float((rows[chosen] @ rows[row]).max()) < below:
-            chosen.append(row)
-    return chosen
 
 
 class CpaLite:
@@ -251,5 +235,13 @@ def _best(
     rows = workshop.embedder.embed_documents(pool)
     scores = rows @ workshop.embedder.embed_queries([target.query.text])[0]
     meter.encodes += len(pool) + len(payloads) + 2
-    chosen = spread_choice(rows, scores, len(payloads), below=config.sibling_cosine, floor=-np.inf)
+    count, below = len(payloads), config.sibling_cosine
+    passing = [row for row in range(len(pool)) if scores[row] > tau]
+    # Those above tau before others, the best before the most different, if they are enough.
+    attempts = [
+        choose(rows, scores, open_to, count, below=below)
+        for open_to in (passing, range(len(pool)))
+        for choose in (best_first, farthest_first)
+    ]
+    chosen = max(attempts, key=len)
     return [pool[row] for row in chosen], all(scores[row] > tau for row in chosen)

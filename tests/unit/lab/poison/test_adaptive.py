@@ -119,10 +119,10 @@ def test_r9_needs_and_obeys_the_language_model():
 def test_r10_and_r11_never_ask():
     for name in ("R10", "R11"):
         assert not any(asks_verbatim(text, QUESTION) for text in crafted(name).texts)
-    scattered = crafted("R10").texts[0].split()
-    places = [scattered.index(word) for word in ("designed", "iron", "bridge", "river")]
-    assert places == sorted(places)
-    assert min(np.diff(places)) > 1
+    words = crafted("R10").texts[0].split()
+    assert words[0] == "designed"
+    assert "designed iron" not in " ".join(words)
+    assert {"iron", "bridge", "river"} <= set(words)
 
 
 def test_r11_lowers_the_own_scores():

@@ -10,11 +10,14 @@ from ragsieve.errors import ConfigError, InputError
 from ragsieve.lab.corpora.records import Target
 from ragsieve.lab.poison import camodocs
 from ragsieve.lab.poison._bm25 import Bm25
+from ragsieve.lab.poison._choice import best_first, farthest_first
 from ragsieve.lab.poison._texts import (
     asks_verbatim,
+    clause_of,
     contains,
     holds_truth,
     kind_of_answer,
+    parts_of,
     topic_of,
 )
 from ragsieve.lab.poison.camodocs import CamoConfig, CamoDocs, dispersion
@@ -96,6 +99,14 @@ def test_topics_and_kinds():
     assert topic_of("How many arches does it have?") == "arches does it have"
     assert topic_of("Name the capital of France") == "the capital of France"
     assert topic_of("Telford") == "Telford"
+    assert clause_of("When did the tower fall?") == "When the tower fall"
+    assert clause_of(QUESTION) == "the person that designed the iron bridge over the river"
+    assert parts_of("designed the iron bridge") == (
+        "designed the iron bridge",
+        "iron bridge",
+        "designed and bridge",
+    )
+    assert parts_of("Telford") == ("Telford",)
     kinds = [kind_of_answer(q) for q in (QUESTION, "how many arches", "when did it", "name it")]
     assert kinds == ["the person", "the number", "the date", "the answer"]
 
@@ -259,3 +270,20 @@ def test_dispersion_and_its_gradient():
         moved = rows.copy()
         moved[2, axis] += step
         assert (dispersion(moved) - dispersion(rows)) / step == pytest.approx(slope[axis], abs=1e-4)
+
+
+def test_choices_stay_apart():
+    generator = np.random.default_rng(4)
+    rows = generator.normal(size=(40, 5))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    scores = generator.random(40)
+    open_to = [row for row in range(40) if row % 3]
+    for choose in (best_first, farthest_first):
+        chosen = choose(rows, scores, open_to, 4, below=0.5)
+        assert chosen[0] == max(open_to, key=lambda row: scores[row])
+        assert set(chosen) <= set(open_to)
+        assert (rows[chosen] @ rows[chosen].T - 2 * np.eye(len(chosen))).max() < 0.5
+        assert choose(rows, scores, open_to, 0, below=0.5) == []
+        assert choose(rows, scores, [], 3, below=0.5) == []
+        assert len(choose(rows, scores, open_to, 4, below=-1.0)) == 1
+    assert len(farthest_first(rows, scores, open_to, 40, below=0.3)) >= 3
