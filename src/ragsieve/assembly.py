@@ -123,14 +123,16 @@ def corpus_detector(settings: Settings) -> CorpusDetector:
     return CorpusDetector(rule)
 
 
-def ingest_gate(settings: Settings) -> IngestGate:
+def ingest_gate(settings: Settings, *, confirm: bool = True) -> IngestGate:
     """The gate of profile ``default`` as configured.
 
+    :param confirm: whether it asks the language model; features and snapshots never need one.
     :raises ConfigError: for a profile that keeps no state.
     """
     if settings.profile != "default":
         raise ConfigError(f"profile {settings.profile!r} keeps no state; use profile default")
-    return IngestGate(DefaultCorpusRule(settings.corpus, causal=confirming_scorer(settings)))
+    causal = confirming_scorer(settings) if confirm else None
+    return IngestGate(DefaultCorpusRule(settings.corpus, causal=causal))
 
 
 def confirming_scorer(settings: Settings) -> CausalScorer | None:

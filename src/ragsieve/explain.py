@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 
 from ragsieve.display import visible
 from ragsieve.evidence.alien import AlienDetail, RunTailDetail
@@ -86,8 +87,7 @@ def _(detail: AnchorEvidence) -> str:
         f"candidates, {anchor.in_ranking} of {detail.documents} documents)"
         for anchor in detail.anchors[:_SHOWN]
     )
-    more = len(detail.anchors) - _SHOWN
-    tail = f" and {more} more" if more > 0 else ""
+    tail = _and_more(detail.anchors)
     return (
         f"words the query does not ask with, shared at the top and rare in the tail: {words}{tail}; "
         f"combined probability {detail.probability:.2g}"
@@ -164,8 +164,7 @@ def _(detail: GapDetail) -> str:
         f"{visible(one.document_id, limit=60)} ({one.similarity:.3f})"
         for one in detail.group[:_SHOWN]
     )
-    more = len(detail.group) - _SHOWN
-    tail = f" and {more} more" if more > 0 else ""
+    tail = _and_more(detail.group)
     return (
         f"{len(detail.group)} nearest documents stand out: {named}{tail}; their mean cosine "
         f"{detail.mean:.3f} lies {detail.mean - detail.floor:.3f} above the floor "
@@ -257,8 +256,7 @@ def _(detail: MixingDetail) -> str:
         f"({' and '.join(token.scripts)}, {token.reason})"
         for token in detail.found[:_SHOWN]
     )
-    more = len(detail.found) - _SHOWN
-    tail = f" and {more} more" if more > 0 else ""
+    tail = _and_more(detail.found)
     return f"words that mix writing systems without a reason the text gives: {words}{tail}"
 
 
@@ -271,11 +269,15 @@ def _(detail: HiddenText) -> str:
         f"U+{one.code_point:04X} ({kinds[one.kind]}) at character {one.offset}"
         for one in detail.characters[:_SHOWN]
     )
-    more = len(detail.characters) - _SHOWN
-    tail = f" and {more} more" if more > 0 else ""
+    tail = _and_more(detail.characters)
     turned = "; an override turns letters or digits around" if detail.reorders else ""
     said = f"; they spell '{visible(detail.message, limit=40)}'" if detail.message else ""
     return f"invisible characters that nothing asks for: {shown}{tail}{turned}{said}"
+
+
+def _and_more(items: Sequence[object]) -> str:
+    more = len(items) - _SHOWN
+    return f" and {more} more" if more > 0 else ""
 
 
 def _decision(verdict: Verdict) -> str:

@@ -456,3 +456,16 @@ def test_an_output_that_is_the_state_is_refused_before_anything_is_written(tmp_p
     write_corpus(tmp_path, "old", texts_of(rng, 60), background(rng, 60))
     assert scan(tmp_path, "old", "--state", f"{tmp_path}/x", output="x") == 2
     assert not (tmp_path / "x").exists()
+
+
+def test_rows_of_another_encoder_are_refused_beside_a_state(tmp_path, capsys):
+    rng = np.random.default_rng(7)
+    write_corpus(tmp_path, "old", texts_of(rng, 60), background(rng, 60))
+    manifest = json.loads((tmp_path / "old.manifest.json").read_text())
+    assert scan(tmp_path, "old", "--state", f"{tmp_path}/state") in {0, 1}
+    (tmp_path / "old.manifest.json").write_text(json.dumps(manifest | {"encoder": "another"}))
+    write_jsonl(tmp_path / "x.jsonl", [{"query_id": "q", "query": "?", "documents": []}])
+    arguments = ["--input", f"{tmp_path}/x.jsonl", "--output", f"{tmp_path}/p.jsonl"]
+    files = ["--documents", f"{tmp_path}/old.jsonl", "--embeddings", f"{tmp_path}/old.npy"]
+    assert run(["filter", *arguments, *files, "--state", f"{tmp_path}/state"]) == 2
+    assert "use one encoder" in capsys.readouterr().err

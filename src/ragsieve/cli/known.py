@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ragsieve.errors import InputError
+from ragsieve.detectors.corpus import CorpusDetector
+from ragsieve.detectors.default_corpus import DefaultCorpusRule
+from ragsieve.errors import EmbeddingError, InputError
+from ragsieve.features.knowledge import Snapshot
 from ragsieve.files.corpus import read_corpus
-from ragsieve.files.embeddings import read_embeddings
+from ragsieve.files.embeddings import encoder_of, read_embeddings
 from ragsieve.files.state import read_state
 from ragsieve.ports import FeatureSource
 from ragsieve.settings import Settings
@@ -27,13 +30,30 @@ def feature_source(
         raise InputError("expected --documents and --embeddings together")
     if settings.profile != "default" or (state is None and documents is None):
         return None
-    from ragsieve.assembly import corpus_detector, ingest_gate
+    from ragsieve.assembly import ingest_gate
 
-    gate = ingest_gate(settings)
+    # Features are what a scan measures before any model confirms it.
+    gate = ingest_gate(settings, confirm=False)
     if documents is None or embeddings is None:
         return None if state is None else gate.features(read_state(state))
     corpus = read_corpus(documents)
     rows = read_embeddings(embeddings, corpus)
     if state is not None:
-        return gate.features(read_state(state), corpus, rows)
-    return gate.features(gate.snapshot(corpus_detector(settings).scan(corpus, rows), rows))
+        snapshot = read_state(state)
+        check_encoder(embeddings, state, snapshot)
+        return gate.features(snapshot, corpus, rows)
+    scan = CorpusDetector(DefaultCorpusRule(settings.corpus)).scan(corpus, rows)
+    return gate.features(gate.snapshot(scan, rows))
+
+
+def check_encoder(embeddings: Path, state: Path, snapshot: Snapshot) -> None:
+    """New rows must come from the encoder of the state, where both name theirs.
+
+    :raises EmbeddingError: when they do not.
+    """
+    encoder = encoder_of(embeddings)
+    if encoder and snapshot.encoder and encoder != snapshot.encoder:
+        raise EmbeddingError(
+            f"{embeddings}: made by {encoder}, the state {state} by {snapshot.encoder}; use one "
+            "encoder"
+        )

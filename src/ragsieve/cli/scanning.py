@@ -14,8 +14,9 @@ from ragsieve._jsonl import write_jsonl
 from ragsieve.cli import options
 from ragsieve.cli.console import Console
 from ragsieve.cli.exits import leave
+from ragsieve.cli.known import check_encoder
 from ragsieve.detectors.campaigns import Budgeted, Campaign, campaigns, cut
-from ragsieve.errors import ConfigError, EmbeddingError
+from ragsieve.errors import ConfigError
 from ragsieve.explain import MEANING
 from ragsieve.features.knowledge import Snapshot
 from ragsieve.files.corpus import read_corpus
@@ -71,7 +72,7 @@ def scan(
     encoder = encoder_of(embeddings) or ""
     if against is not None:
         earlier = read_state(against)
-        _check_encoder(embeddings, encoder, against, earlier.encoder)
+        check_encoder(embeddings, against, earlier)
         result, snapshot = _against(console, settings, earlier, corpus, rows, update=update)
     else:
         result, snapshot = _whole(console, settings, corpus, rows, encoder, keep=state is not None)
@@ -96,13 +97,6 @@ def _check_choices(state: Path | None, against: Path | None, *, update: bool) ->
             check_state_target(target)
 
 
-def _check_encoder(embeddings: Path, encoder: str, against: Path, earlier: str) -> None:
-    if encoder and earlier and encoder != earlier:
-        raise EmbeddingError(
-            f"{embeddings}: made by {encoder}, the state {against} by {earlier}; use one encoder"
-        )
-
-
 def _whole(
     console: Console,
     settings: Settings,
@@ -114,7 +108,7 @@ def _whole(
 ) -> tuple[Scan, Snapshot | None]:
     from ragsieve.assembly import corpus_detector, ingest_gate
 
-    gate = ingest_gate(settings) if keep else None
+    gate = ingest_gate(settings, confirm=False) if keep else None
     detector = corpus_detector(settings)
     with console.progress("searching neighbours", len(corpus)) as advance:
         result = detector.scan(corpus, rows, progress=advance)

@@ -208,10 +208,10 @@ class DefaultCorpusRule:
             np.float64
         )
         hidden = knowledge.features.hidden[knowledge.first :]
-        peaks, notes = self._confirm(contents, knowledge, gap, run, mixing, hidden)
-        if notes:
-            # Nothing was confirmed: the threshold that needs no confirmation holds.
-            run = above_half(ratios, self._run_threshold(statistics, config.run_spread))
+        asked, peaks, notes = self._confirm(contents, knowledge, gap, run, mixing, hidden)
+        # Where the model gave no answer the threshold that needs none holds.
+        plain = above_half(ratios, self._run_threshold(statistics, config.run_spread))
+        run = np.where(asked & np.isnan(peaks), plain, run)
         run = np.where(peaks < config.confirmed_share, 0.0, run)
         columns = [
             EvidenceColumn(
@@ -279,23 +279,32 @@ class DefaultCorpusRule:
         gap: npt.NDArray[np.float64],
         run: npt.NDArray[np.float64],
         *others: npt.NDArray[np.float64],
-    ) -> tuple[npt.NDArray[np.float64], tuple[str, ...]]:
-        """Ask the language model about each document whose flag hangs on its alien run."""
+    ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float64], tuple[str, ...]]:
+        """Ask the language model about each document whose flag hangs on its alien run.
+
+        :returns: who was asked about, the peaks (NaN without an answer), and notes.
+        """
         peaks = np.full(len(contents), np.nan)
         without = np.sqrt(gap**2 + sum(one**2 for one in others))
         hangs = (np.hypot(without, run) >= self.threshold) & (without < self.threshold)
+        if self._causal is None:
+            return np.zeros_like(hangs), peaks, ()
         rows = np.flatnonzero(hangs).tolist()
-        if self._causal is None or not rows:
-            return peaks, ()
+        if not rows:
+            return hangs, peaks, ()
         texts = [self._shown(contents[row], knowledge, row) for row in rows]
         try:
             traces = self._causal.losses(texts)
         except BackendError as error:
-            return peaks, (f"alien runs are not confirmed: causal language model failed: {error}",)
+            return (
+                hangs,
+                peaks,
+                (f"alien runs are not confirmed: causal language model failed: {error}",),
+            )
         for row, losses in zip(rows, traces, strict=True):
             if bool(np.isfinite(losses).all()):
                 peaks[row] = peak_surprisal(losses, self._causal.vocabulary_size).share
-        return peaks, ()
+        return hangs, peaks, ()
 
     @staticmethod
     def _provenance(knowledge: CorpusKnowledge, gap: npt.NDArray[np.float64]) -> EvidenceColumn:

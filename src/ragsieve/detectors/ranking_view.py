@@ -10,12 +10,12 @@ import numpy as np
 from ragsieve.detectors.rules import QueryView
 from ragsieve.evidence.gap import COPY_CONTAINMENT, Gaps, neighbor_gaps
 from ragsieve.evidence.tokens import containment, fold_number, is_word, opens_with_question, tokens
+from ragsieve.features.text import TOKENS_EXAMINED
 from ragsieve.records import FloatArray
 
 LARGEST_GROUP = 10
 SIBLING_GAP = 0.4
 FEWEST_TAIL = 5
-_TOKENS_EXAMINED = 600
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def _read(text: str) -> _Read:
     found = tokens(text)
     words = frozenset(filter(is_word, set(found)))
     folded = frozenset(map(fold_number, words))
-    return _Read(tuple(found[:_TOKENS_EXAMINED]), words, folded, opens_with_question(text))
+    return _Read(tuple(found[:TOKENS_EXAMINED]), words, folded, opens_with_question(text))
 
 
 def view_ranking(view: QueryView) -> RankingView:

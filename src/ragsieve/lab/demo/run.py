@@ -109,7 +109,7 @@ def _run(
 def _features(settings: Settings, scan: Scan, rows: FloatArray) -> FeatureSource | None:
     if settings.profile != "default":
         return None
-    gate = assembly.ingest_gate(settings)
+    gate = assembly.ingest_gate(settings, confirm=False)
     return gate.features(gate.snapshot(scan, rows))
 
 
