@@ -22,11 +22,23 @@ ALLOWED = {
     "files": GROUND | {"evidence", "features"},
     "backends": GROUND,
     "testing": GROUND,
+    "chat": GROUND,
+    "trishield": GROUND | {"evidence", "features", "detectors", "defense", "chat"},
     "explain": GROUND | {"evidence"},
     "retrieval": GROUND | {"evidence"},
-    "settings": GROUND | {"detectors", "defense"},
+    "settings": GROUND | {"detectors", "defense", "chat", "trishield"},
     "assembly": GROUND
-    | {"evidence", "features", "detectors", "defense", "files", "backends", "settings"},
+    | {
+        "evidence",
+        "features",
+        "detectors",
+        "defense",
+        "files",
+        "backends",
+        "settings",
+        "chat",
+        "trishield",
+    },
 }
 ALLOWED["lab"] = ALLOWED["assembly"] | {"assembly", "explain", "retrieval", "testing", ""}
 ALLOWED["cli"] = ALLOWED["lab"] | {"lab"}

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
-from ragsieve.records import ChatMessage, ChatReply, DocumentFeatures, FloatArray, Surroundings
+from ragsieve.records import (
+    ChatMessage,
+    ChatReply,
+    DocumentFeatures,
+    FloatArray,
+    Query,
+    Ranking,
+    Surroundings,
+)
 
 
 @runtime_checkable
@@ -109,5 +117,20 @@ class ChatModel(Protocol):
 
         :param messages: the conversation, oldest first.
         :raises BackendError: when there is none.
+        """
+        ...
+
+
+@runtime_checkable
+class Retriever(Protocol):
+    """A searchable index."""
+
+    def retrieve(
+        self, query: Query, *, depth: int, without: frozenset[str] = frozenset()
+    ) -> Ranking:
+        """The best ``depth`` documents, fewer where the index has no more.
+
+        :param without: ids that must not be returned; others take their places.
+        :raises BackendError: when the index cannot be searched.
         """
         ...

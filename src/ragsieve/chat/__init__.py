@@ -1,0 +1,1 @@
+"""Chat models: how they are reached, what they are asked, what their replies mean."""

@@ -1,0 +1,1 @@
+"""Three rings around a retrieval: what enters the index, what is retrieved, what is answered."""
