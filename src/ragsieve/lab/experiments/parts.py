@@ -213,6 +213,7 @@ class LabParts:
             "retrieve": lambda: self._retrieving(around),
             # The model that answers is handed over with each question.
             "chat": _NoChat,
+            **({"masked": lambda: models.masked} if models.masked else {}),
         }
         # Before anything heavy is loaded for nothing.
         _refuse(name, [field for field in wanted if field not in givers])

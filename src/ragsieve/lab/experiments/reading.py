@@ -168,7 +168,11 @@ def _experiment(name: str, table: _Table) -> Experiment:
         shares=table.shares("shares"),
         recalls=table.shares("recalls"),
         repeats=table.number("repeats", 1),
-        models=Models(models.text("causal", "auto"), models.text("encoder", "auto")),
+        models=Models(
+            models.text("causal", "auto"),
+            models.text("encoder", "auto"),
+            models.text_or_none("masked"),
+        ),
         attacks=tuple(_attack(one) for one in table.tables("attacks")),
         methods=tuple(_methods(table)),
         answers=answers,

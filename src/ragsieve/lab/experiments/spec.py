@@ -132,10 +132,14 @@ class Answers:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Models:
-    """Models of the detectors, as in the settings."""
+    """Models of the methods; ``causal`` and ``encoder`` as in the settings.
+
+    :param masked: folder or hub name of a masked language model; None where none is at hand.
+    """
 
     causal: str = "auto"
     encoder: str = "auto"
+    masked: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -103,6 +103,13 @@ def test_every_comparator_is_built_or_says_what_is_missing(parts):
         parts.comparator("gmtp", around(dataset), Models())
 
 
+def test_a_masked_model_is_one_the_experiment_names(parts, monkeypatch, tmp_path):
+    monkeypatch.setattr(parts, "gradients", lambda _: object())
+    monkeypatch.setattr(parts, "_calibration", lambda _: ())
+    with pytest.raises(ModelFilesError, match="expected a masked language model"):
+        parts.comparator("gmtp", around(world()), Models(masked=str(tmp_path)))
+
+
 def test_calibration_leaves_targets_out(parts):
     pairs = parts._calibration(around(world()))
     assert pairs is None or all("harbour" not in pair.query for pair in pairs)
