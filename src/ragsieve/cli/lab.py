@@ -66,7 +66,13 @@ def run(
 
 
 @app.command("report")
-def report(output: Results = RESULTS, as_json: options.AsJson = False) -> None:
+def report(
+    output: Results = RESULTS,
+    note: Annotated[
+        list[str] | None, typer.Option(help="A line for the top; may stand several times.")
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
     """Write one HTML page and one Markdown file about every experiment that was run."""
     from ragsieve.lab.experiments.report import write_report
     from ragsieve.lab.experiments.store import PLAN
@@ -78,7 +84,7 @@ def report(output: Results = RESULTS, as_json: options.AsJson = False) -> None:
         console.note(f"ragsieve: {output}: no results here; `ragsieve lab run FILE` makes them")
         raise typer.Exit(BAD_INPUT)
     summaries = [summarize(folder) for folder in folders]
-    page, plain = write_report(output, summaries)
+    page, plain = write_report(output, summaries, note or ())
     problems = sum(len(summary.problems) for summary in summaries)
     fields = {
         "html": str(page),

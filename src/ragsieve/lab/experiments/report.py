@@ -73,27 +73,32 @@ class Comparison:
 class Section:
     """One experiment, laid out.
 
+    :param times: what each cell took; None where none was run.
     :param plots: title and base64 SVG.
     """
 
     summary: Summary
     tables: tuple[Table, ...]
+    times: Table | None
     plots: tuple[tuple[str, str], ...]
     comparisons: tuple[Comparison, ...]
     remarks: tuple[tuple[str, str], ...]
     problems: tuple[tuple[str, str, str], ...]
 
 
-def write_report(folder: Path, summaries: Sequence[Summary]) -> tuple[Path, Path]:
+def write_report(
+    folder: Path, summaries: Sequence[Summary], notes: Sequence[str] = ()
+) -> tuple[Path, Path]:
     """Write ``report.html`` and ``report.md``; no document's text is in either.
 
+    :param notes: lines at the top, such as the command, the machine and the commit.
     :raises MissingExtraError: without the extra ``lab``.
     :raises OutputError: when they cannot be written.
     """
     sections = [section_of(summary) for summary in summaries]
     page, plain = folder / HTML, folder / MARKDOWN
-    write_text(page, _rendered("report.html.j2", sections, escape=True))
-    write_text(plain, _rendered("report.md.j2", sections, escape=False))
+    write_text(page, _rendered("report.html.j2", sections, notes, escape=True))
+    write_text(plain, _rendered("report.md.j2", sections, notes, escape=False))
     return page, plain
 
 
@@ -107,6 +112,7 @@ def section_of(summary: Summary) -> Section:
             for metric, title in titled
             if (table := table_of(summary, metric, title)) is not None
         ),
+        times=_time_table(summary),
         plots=tuple(plots_of(summary, titled)),
         comparisons=tuple(_comparisons(summary)),
         remarks=tuple(_remarks(summary)),
@@ -153,6 +159,19 @@ def table_of(summary: Summary, metric: str, title: str) -> Table | None:
         rows.append((method, tuple(texts)))
     columns = (*places, *(f"mean {setting}".strip() for setting in settings))
     return Table(title, columns, tuple(rows))
+
+
+def _time_table(summary: Summary) -> Table | None:
+    """What each cell took, with what it was the first to need: an index, losses, documents."""
+    if not any(cell.figures for cell in summary.cells):
+        return None
+    places = tuple(dict.fromkeys(cell.place for cell in summary.cells))
+    rows = []
+    for method in dict.fromkeys(cell.method for cell in summary.cells):
+        own = [cell for cell in summary.cells if cell.method == method]
+        shown = ["; ".join(f"{c.seconds:.3g}" for c in own if c.place == place) for place in places]
+        rows.append((method, tuple(text or "-" for text in shown)))
+    return Table("seconds a cell took, unpoisoned half included", places, tuple(rows))
 
 
 def _among(cells: Iterable[CellSummary]) -> list[CellSummary]:
@@ -209,7 +228,7 @@ def _remarks(summary: Summary) -> Iterable[tuple[str, str]]:
         yield remark, ", ".join(methods)
 
 
-def _rendered(name: str, sections: Sequence[Section], *, escape: bool) -> str:
+def _rendered(name: str, sections: Sequence[Section], notes: Sequence[str], *, escape: bool) -> str:
     jinja2 = require("jinja2", extra="lab")
     environment = jinja2.Environment(
         autoescape=escape,
@@ -221,7 +240,7 @@ def _rendered(name: str, sections: Sequence[Section], *, escape: bool) -> str:
     environment.filters["visible"] = visible
     environment.filters["cell"] = _markdown_cell
     source = files("ragsieve.lab.experiments").joinpath(name).read_text("utf-8")
-    text: str = environment.from_string(source).render(sections=sections)
+    text: str = environment.from_string(source).render(sections=sections, notes=notes)
     return text
 
 

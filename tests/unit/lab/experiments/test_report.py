@@ -127,6 +127,17 @@ def test_the_report_shows_figures_and_no_text_of_any_document(tmp_path):
     assert "data:image/svg+xml;base64," in html
 
 
+def test_every_cell_states_its_time_and_notes_stand_on_top(tmp_path):
+    summary = summary_of(tmp_path, attacks=ATTACKS)
+    times = section_of(summary).times
+    assert len(times.rows) == len({cell.method for cell in summary.cells})
+    assert all(float(value) >= 0 for _, values in times.rows for value in values)
+    for path in write_report(tmp_path, [summary], ["commit <b>abc"]):
+        text = path.read_text("utf-8")
+        assert "seconds a cell took" in text
+        assert "commit &lt;b>abc" in text.replace("&gt;", ">")
+
+
 def test_the_report_says_what_is_missing(tmp_path):
     summary = summary_of(tmp_path, attacks=(Attack("missing-model"),), methods=(RSG,))
     page, plain = write_report(tmp_path, [summary])
