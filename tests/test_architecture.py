@@ -17,31 +17,40 @@ GROUND = {"errors", "records", "outcomes", "ports", "display", "_jsonl", "_atomi
 ALLOWED = {
     "evidence": GROUND,
     "features": GROUND | {"evidence"},
+    "graphs": GROUND | {"evidence"},
+    "cluster": GROUND | {"evidence", "features"},
     "detectors": GROUND | {"evidence", "features"},
     "defense": GROUND | {"evidence", "features", "detectors"},
     "files": GROUND | {"evidence", "features"},
+    "featurestore": GROUND | {"evidence"},
+    "live": GROUND | {"evidence", "features", "detectors", "files"},
+    "bench": GROUND | {"evidence", "features", "graphs", "detectors", "live", "retrieval"},
     "backends": GROUND,
     "testing": GROUND,
     "chat": GROUND,
     "trishield": GROUND | {"evidence", "features", "detectors", "defense", "chat"},
     "explain": GROUND | {"evidence"},
     "retrieval": GROUND | {"evidence"},
-    "settings": GROUND | {"detectors", "defense", "chat", "trishield"},
+    "settings": GROUND | {"detectors", "defense", "chat", "trishield", "featurestore"},
     "assembly": GROUND
     | {
         "evidence",
         "features",
+        "featurestore",
         "detectors",
         "defense",
         "files",
+        "live",
         "backends",
+        "cluster",
         "settings",
         "chat",
         "trishield",
     },
 }
-ALLOWED["lab"] = ALLOWED["assembly"] | {"assembly", "explain", "retrieval", "testing", ""}
-ALLOWED["cli"] = ALLOWED["lab"] | {"lab"}
+ALLOWED["asking"] = ALLOWED["assembly"] | {"assembly"}
+ALLOWED["lab"] = ALLOWED["asking"] | {"asking", "explain", "retrieval", "testing", ""}
+ALLOWED["cli"] = ALLOWED["lab"] | {"lab", "bench", "graphs"}
 LABEL_WORDS = ("poison", "label")
 
 

@@ -43,7 +43,7 @@ def test_the_readme_commands_run(tmp_path, monkeypatch, models_dir):
         for line in block.splitlines()
         if line.startswith("ragsieve ")
     ]
-    assert len(lines) == 6
+    assert len(lines) == 8
     codes = [run(shlex.split(line.replace("DOC", "d1"))[1:]) for line in lines]
     assert all(code in {0, 1, 3} for code in codes), codes
 
@@ -58,12 +58,14 @@ def test_the_state_commands_run(tmp_path, monkeypatch):
     entries = [row | {"rank": rank} for rank, row in enumerate(documents[:40], 1)]
     asked = {"query_id": "q", "query": "who built the bridge", "documents": entries}
     write_jsonl(Path("contexts.jsonl"), [asked])
-    (block,) = [block for block in blocks(ROOT / "docs" / "cli.md", "") if "--state state" in block]
-    lines = block.strip().splitlines()
-    assert len(lines) == 4
+    write_jsonl(Path("queries.jsonl"), [{"id": "q", "text": "who built the bridge"}])
+    found = [block for block in blocks(ROOT / "docs" / "cli.md", "") if "--state state" in block]
+    lines = [line for block in found for line in block.strip().splitlines()]
+    assert len(lines) == 5
     assert all(run(shlex.split(line)[1:]) in {0, 1} for line in lines)
     # Taken in: the state knows them now, and refuses to take them in twice.
-    assert run(shlex.split(lines[-1])[1:]) == 2
+    (update,) = [line for line in lines if "--update" in line]
+    assert run(shlex.split(update)[1:]) == 2
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -75,7 +77,6 @@ def test_links_lead_somewhere(page):
 
 def test_every_command_is_documented():
     text = "\n".join(page.read_text("utf-8") for page in PAGES)
-    for (
-        command
-    ) in "embed retrieve scan filter quarantine evaluate ablate explain models demo doctor".split():
+    commands = "embed retrieve scan filter quarantine guard ask answer evaluate ablate explain lab "
+    for command in (commands + "features models llm demo doctor live bench graph").split():
         assert f"ragsieve {command}" in text or f"`{command}`" in text, command

@@ -8,7 +8,7 @@ from ragsieve.defense.pipeline import Pipeline
 from ragsieve.defense.policy import FilterPolicy, Resort
 from ragsieve.defense.serial import Quarantine, Sieve, serial_defense
 from ragsieve.detectors.corpus import CorpusDetector
-from ragsieve.detectors.query import QueryDetector
+from ragsieve.detectors.query import Mode, QueryDetector
 from ragsieve.errors import (
     BackendError,
     ConfigError,
@@ -22,8 +22,8 @@ from ragsieve.errors import (
     RecordError,
 )
 from ragsieve.explain import explain_verdict
-from ragsieve.outcomes import Action, Outcome, Step
-from ragsieve.ports import CausalScorer, TextEmbedder, TokenEncoder
+from ragsieve.outcomes import Action, Bounds, Outcome, Ruling, Step
+from ragsieve.ports import CausalScorer, ChatModel, Retriever, TextEmbedder, TokenEncoder
 from ragsieve.records import (
     Decision,
     Document,
@@ -43,7 +43,9 @@ __version__ = "0.1.0"
 __all__ = [
     "Action",
     "BackendError",
+    "Bounds",
     "CausalScorer",
+    "ChatModel",
     "ConfigError",
     "CorpusDetector",
     "Decision",
@@ -54,6 +56,7 @@ __all__ = [
     "InputError",
     "Level",
     "MissingExtraError",
+    "Mode",
     "ModelFilesError",
     "NeighborGraph",
     "Outcome",
@@ -69,6 +72,8 @@ __all__ = [
     "RankingError",
     "RecordError",
     "Resort",
+    "Retriever",
+    "Ruling",
     "Scan",
     "Sieve",
     "Step",

@@ -22,14 +22,24 @@ from ragsieve.backends.presets import (
 )
 from ragsieve.backends.retriever import HubTextEmbedder
 from ragsieve.backends.tokens import HubTokenEncoder
+from ragsieve.chat.endpoint import ChatEndpoint
+from ragsieve.chat.journal import ReplyJournal
+from ragsieve.chat.openai_chat import OpenAIChat
 from ragsieve.detectors.corpus import CorpusDetector
 from ragsieve.detectors.default_corpus import DefaultCorpusRule
 from ragsieve.detectors.gate import IngestGate
 from ragsieve.detectors.profiles import corpus_rule, query_rule
 from ragsieve.detectors.query import QueryDetector
-from ragsieve.errors import ConfigError, ModelFilesError
+from ragsieve.errors import ConfigError, ModelFilesError, OutputError
+from ragsieve.features.text import TOKENS_EXAMINED
+from ragsieve.featurestore.models import StoredCausalScorer, StoredTokenEncoder
+from ragsieve.featurestore.reader import StoredReader
+from ragsieve.featurestore.recall import StoredFeatures
+from ragsieve.featurestore.records import Space
+from ragsieve.featurestore.store import FeatureStore
+from ragsieve.featurestore.texts import DefaultReading, PaperReading
 from ragsieve.ports import CausalScorer, FeatureSource, TextEmbedder, TokenEncoder
-from ragsieve.settings import Settings
+from ragsieve.settings import Settings, api_key
 
 
 def text_embedder(
@@ -58,11 +68,197 @@ def text_embedder(
     )
 
 
-def causal_scorer(settings: Settings) -> CausalScorer | None:
+def feature_store(
+    settings: Settings, *, note: Callable[[str], None] | None = None
+) -> FeatureStore | None:
+    """The feature store that the settings name; None when they name none.
+
+    :param note: called once with each line about what goes wrong with it.
+    :raises ConfigError: when the file is no feature store.
+    :raises OutputError: when its folder does not exist.
+    """
+    chosen = settings.features
+    if chosen.store is None:
+        return None
+    return FeatureStore(
+        chosen.store, max_bytes=chosen.max_bytes, states_share=chosen.states_share, note=note
+    )
+
+
+def causal_scorer(settings: Settings, *, store: FeatureStore | None = None) -> CausalScorer | None:
     """The causal language model; None when there is none to use.
 
+    :param store: keeps its losses; the one the settings name when None.
     :raises ModelFilesError: when one is asked for by name and its files are not here.
     """
+    scorer: CausalScorer | None = _hub_scorer(settings)
+    if scorer is None:
+        return None
+    store = store or feature_store(settings)
+    if store is not None:
+        scorer = StoredCausalScorer(scorer, store)
+    return MemoCausalScorer(scorer)
+
+
+def token_encoder(settings: Settings, *, store: FeatureStore | None = None) -> TokenEncoder | None:
+    """The token encoder; None when there is none to use.
+
+    :param store: keeps its document states; the one the settings name when None.
+    :raises ModelFilesError: when one is asked for by name and its files are not here.
+    :raises ConfigError: when a model is named without its layer.
+    """
+    encoder: TokenEncoder | None = _hub_encoder(settings)
+    if encoder is None:
+        return None
+    store = store or feature_store(settings)
+    if store is not None:
+        encoder = _stored_encoder(settings, encoder, store)
+    return MemoTokenEncoder(encoder)
+
+
+def stored_features(settings: Settings, store: FeatureStore) -> tuple[StoredFeatures, ...]:
+    """What the profile needs to know about documents and can be computed ahead.
+
+    :raises ModelFilesError: when a model is asked for by name and its files are not here.
+    """
+    paper = settings.profile == "paper"
+    found: list[StoredFeatures] = [
+        StoredReader(PaperReading(), store)
+        if paper
+        else StoredReader(DefaultReading(TOKENS_EXAMINED), store)
+    ]
+    scorer = _hub_scorer(settings) if paper or settings.models.causal != "auto" else None
+    if scorer is not None:
+        found.append(StoredCausalScorer(scorer, store))
+    encoder = _hub_encoder(settings) if paper else None
+    if encoder is not None:
+        found.append(_stored_encoder(settings, encoder, store))
+    return tuple(found)
+
+
+def feature_spaces(settings: Settings) -> tuple[Space, ...]:
+    """What the settings would compute now: models of their profile, readings of every profile.
+
+    :raises ModelFilesError: when a model is asked for by name and its files are not here.
+    """
+    store = feature_store(settings)
+    if store is None:
+        return ()
+    with store:
+        readings: tuple[StoredFeatures, ...] = (
+            StoredReader(PaperReading(), store),
+            StoredReader(DefaultReading(TOKENS_EXAMINED), store),
+        )
+        found = [one.space for one in (*readings, *stored_features(settings, store))]
+    return tuple(dict.fromkeys(found))
+
+
+def query_detector(
+    settings: Settings,
+    features: FeatureSource | None = None,
+    *,
+    store: FeatureStore | None = None,
+) -> QueryDetector:
+    """RSQ as configured, with the models that can be used.
+
+    :param features: what an ingest scan knows about the documents that are retrieved.
+    :param store: keeps what models say about documents; the one the settings name when None.
+    """
+    paper = settings.profile == "paper"
+    store = store or feature_store(settings)
+    rule = query_rule(
+        settings.profile,
+        default=settings.query,
+        paper=settings.paper.query,
+        causal=causal_scorer(settings, store=store)
+        if paper
+        else confirming_scorer(settings, store=store),
+        encoder=token_encoder(settings, store=store) if paper else None,
+    )
+    return QueryDetector(rule, features=features)
+
+
+def corpus_detector(settings: Settings, *, store: FeatureStore | None = None) -> CorpusDetector:
+    """RSG as configured.
+
+    :param store: as in :func:`query_detector`.
+    """
+    rule = corpus_rule(
+        settings.profile,
+        default=settings.corpus,
+        paper=settings.paper.corpus,
+        causal=None if settings.profile == "paper" else confirming_scorer(settings, store=store),
+    )
+    return CorpusDetector(rule)
+
+
+def ingest_gate(
+    settings: Settings, *, confirm: bool = True, store: FeatureStore | None = None
+) -> IngestGate:
+    """The gate of profile ``default`` as configured.
+
+    :param confirm: whether it asks the language model; features and snapshots never need one.
+    :param store: as in :func:`query_detector`.
+    :raises ConfigError: for a profile that keeps no state.
+    """
+    if settings.profile != "default":
+        raise ConfigError(f"profile {settings.profile!r} keeps no state; use profile default")
+    causal = confirming_scorer(settings, store=store) if confirm else None
+    return IngestGate(DefaultCorpusRule(settings.corpus, causal=causal))
+
+
+def confirming_scorer(
+    settings: Settings, *, store: FeatureStore | None = None
+) -> CausalScorer | None:
+    """The language model of profile ``default``, which needs none: only one asked for by name.
+
+    :param store: as in :func:`causal_scorer`.
+    :raises ModelFilesError: when its files are not here.
+    """
+    return None if settings.models.causal == "auto" else causal_scorer(settings, store=store)
+
+
+def chat_member(settings: Settings, name: str | None = None) -> ChatEndpoint:
+    """The member called ``name``; without a name the one the settings choose, or the only one.
+
+    :raises ConfigError: when there is no such member, or none is chosen among several.
+    """
+    members = settings.chat.members
+    names = ", ".join(sorted(members)) or "none"
+    chosen = name or settings.chat.model or (next(iter(members)) if len(members) == 1 else None)
+    if chosen is None:
+        raise ConfigError(f"chat.model: expected a member ({names}), found nothing; choose one")
+    if chosen not in members:
+        raise ConfigError(
+            f"chat.members: expected one of {names}, found {chosen!r}; "
+            "add its table, or give its address"
+        )
+    return members[chosen]
+
+
+def chat_model(member: ChatEndpoint) -> OpenAIChat:
+    """A member that can be asked, with its key from the environment.
+
+    :raises ConfigError: when its key is not there.
+    :raises MissingExtraError: when extra ``chat`` is not installed.
+    """
+    return OpenAIChat(member, key=api_key(member))
+
+
+def reply_journal(path: Path) -> ReplyJournal:
+    """The journal of a file, whose folder is made.
+
+    :raises OutputError: when it cannot be written.
+    :raises MissingExtraError: when extra ``chat`` is not installed.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{path.parent}: cannot be created ({error.strerror})") from error
+    return ReplyJournal(path)
+
+
+def _hub_scorer(settings: Settings) -> HubCausalScorer | None:
     name = _resolved(settings, settings.models.causal, EMBEDDED_CAUSAL.model)
     if name is None:
         return None
@@ -70,15 +266,10 @@ def causal_scorer(settings: Settings) -> CausalScorer | None:
         source = ModelSource(str(model_path(settings.models_dir, EMBEDDED_CAUSAL.model)))
     else:
         source = ModelSource(PAPER_CAUSAL.model if name == "paper" else name)
-    return MemoCausalScorer(HubCausalScorer(source, options=_options(settings)))
+    return HubCausalScorer(source, options=_options(settings))
 
 
-def token_encoder(settings: Settings) -> TokenEncoder | None:
-    """The token encoder; None when there is none to use.
-
-    :raises ModelFilesError: when one is asked for by name and its files are not here.
-    :raises ConfigError: when a model is named without its layer.
-    """
+def _hub_encoder(settings: Settings) -> HubTokenEncoder | None:
     name = _resolved(settings, settings.models.encoder, EMBEDDED_TOKENS.model)
     if name is None:
         return None
@@ -93,54 +284,14 @@ def token_encoder(settings: Settings) -> TokenEncoder | None:
         source = ModelSource(name)
     if layer is None:
         raise ConfigError(f"models.encoder_layer: expected the hidden layer to take from {name!r}")
-    return MemoTokenEncoder(HubTokenEncoder(source, layer=layer, options=_options(settings)))
+    return HubTokenEncoder(source, layer=layer, options=_options(settings))
 
 
-def query_detector(settings: Settings, features: FeatureSource | None = None) -> QueryDetector:
-    """RSQ as configured, with the models that can be used.
-
-    :param features: what an ingest scan knows about the documents that are retrieved.
-    """
-    paper = settings.profile == "paper"
-    rule = query_rule(
-        settings.profile,
-        default=settings.query,
-        paper=settings.paper.query,
-        causal=causal_scorer(settings) if paper else confirming_scorer(settings),
-        encoder=token_encoder(settings) if paper else None,
-    )
-    return QueryDetector(rule, features=features)
-
-
-def corpus_detector(settings: Settings) -> CorpusDetector:
-    """RSG as configured."""
-    rule = corpus_rule(
-        settings.profile,
-        default=settings.corpus,
-        paper=settings.paper.corpus,
-        causal=None if settings.profile == "paper" else confirming_scorer(settings),
-    )
-    return CorpusDetector(rule)
-
-
-def ingest_gate(settings: Settings, *, confirm: bool = True) -> IngestGate:
-    """The gate of profile ``default`` as configured.
-
-    :param confirm: whether it asks the language model; features and snapshots never need one.
-    :raises ConfigError: for a profile that keeps no state.
-    """
-    if settings.profile != "default":
-        raise ConfigError(f"profile {settings.profile!r} keeps no state; use profile default")
-    causal = confirming_scorer(settings) if confirm else None
-    return IngestGate(DefaultCorpusRule(settings.corpus, causal=causal))
-
-
-def confirming_scorer(settings: Settings) -> CausalScorer | None:
-    """The language model of profile ``default``, which needs none: only one asked for by name.
-
-    :raises ModelFilesError: when its files are not here.
-    """
-    return None if settings.models.causal == "auto" else causal_scorer(settings)
+def _stored_encoder(
+    settings: Settings, encoder: TokenEncoder, store: FeatureStore
+) -> StoredTokenEncoder:
+    tokens = settings.paper.query.document_tokens
+    return StoredTokenEncoder(encoder, store, document_tokens=tokens)
 
 
 def _resolved(settings: Settings, choice: str, embedded: str) -> str | None:

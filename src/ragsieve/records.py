@@ -105,11 +105,14 @@ class ChatReply:
     """What a chat model answered, and what it cost.
 
     :param prompt_tokens: as the server counted them; None when it did not say.
+    :param seconds: what the model took when it was asked, retries included; a kept reply keeps
+        it. None when nobody measured.
     """
 
     content: str
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+    seconds: float | None = dataclasses.field(default=None, compare=False)
 
 
 class Detail:

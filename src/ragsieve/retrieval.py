@@ -52,3 +52,30 @@ def rank(
         )
         for query, rows, near in zip(queries, indices.tolist(), similarities.tolist(), strict=True)
     ]
+
+
+class CorpusRetriever:
+    """A :class:`ragsieve.ports.Retriever` over a corpus in memory, searched exactly.
+
+    :param embeddings: shape (len(documents), d), made by the same encoder.
+    """
+
+    def __init__(
+        self, documents: Sequence[Document], embeddings: npt.ArrayLike, embedder: TextEmbedder
+    ) -> None:
+        self._documents = documents
+        self._embeddings = embeddings
+        self._embedder = embedder
+
+    def retrieve(
+        self, query: Query, *, depth: int, without: frozenset[str] = frozenset()
+    ) -> Ranking:
+        """The ``depth`` nearest documents that are not left out, ties by corpus order.
+
+        :raises BackendError: when the encoder fails.
+        :raises EmbeddingError: when rows are unusable or of another dimension than the query's.
+        """
+        deep = depth + len(without)
+        [found] = retrieve([query], self._documents, self._embeddings, self._embedder, depth=deep)
+        left = [entry for entry in found.entries if entry.document.id not in without]
+        return found.renumbered(left[:depth])

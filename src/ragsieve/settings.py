@@ -6,13 +6,23 @@ The only module that reads the environment: ``RAGSIEVE_PROFILE``, ``RAGSIEVE_MOD
 
 from __future__ import annotations
 
+import dataclasses
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import platformdirs
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    create_model,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
@@ -20,6 +30,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
+from ragsieve.chat.endpoint import ChatEndpoint
 from ragsieve.defense.policy import FilterPolicy
 from ragsieve.detectors.default_corpus import DefaultCorpusConfig
 from ragsieve.detectors.default_query import DefaultQueryConfig
@@ -27,6 +38,10 @@ from ragsieve.detectors.paper_corpus import PaperCorpusConfig
 from ragsieve.detectors.paper_query import PaperQueryConfig
 from ragsieve.detectors.profiles import DEFAULT_PROFILE
 from ragsieve.errors import ConfigError
+from ragsieve.featurestore.store import FEWEST_BYTES, MAX_BYTES, STATES_SHARE
+from ragsieve.trishield.ingest_guard import IngestGuardConfig
+from ragsieve.trishield.policy import ConsensusConfig, ShieldConfig
+from ragsieve.trishield.retrieval_scorer import RetrievalScorerConfig
 
 _STRICT = ConfigDict(extra="forbid", frozen=True)
 
@@ -66,6 +81,68 @@ class PaperSettings(BaseModel):
     corpus: PaperCorpusConfig = PaperCorpusConfig()
 
 
+class FeatureSettings(BaseModel):
+    """What is known about texts, kept on disk (see the docs about features).
+
+    :param store: the file, its name ends in ``.sqlite``; nothing is kept without one.
+    :param max_bytes: bound on what it stores; the least recently used entries go first.
+    :param states_share: largest part of it for token states.
+    """
+
+    model_config = _STRICT
+
+    store: Path | None = None
+    max_bytes: int = Field(default=MAX_BYTES, ge=FEWEST_BYTES)
+    states_share: float = Field(default=STATES_SHARE, gt=0, le=1)
+
+
+class ChatSettings(BaseModel):
+    """Chat models that may be asked.
+
+    :param members: ``[chat.members.NAME]`` tables; a member without a name is called as its table.
+    :param model: the member that answers where one is needed; the only one when None.
+    """
+
+    model_config = _STRICT
+
+    members: dict[str, ChatEndpoint] = {}
+    model: str | None = None
+
+    @field_validator("members")
+    @classmethod
+    def _named(cls, members: dict[str, ChatEndpoint]) -> dict[str, ChatEndpoint]:
+        return {
+            name: dataclasses.replace(member, name=member.name or name)
+            for name, member in members.items()
+        }
+
+    @model_validator(mode="after")
+    def _known(self) -> ChatSettings:
+        if self.model is not None and self.model not in self.members:
+            names = ", ".join(sorted(self.members)) or "none"
+            raise ConfigError(f"model: expected a member ({names}), found {self.model!r}")
+        return self
+
+
+class TriShieldSettings(BaseModel):
+    """The three rings, and what is checked after the answer.
+
+    :param provenance: TOML file of the declared trust in sources; neutral throughout when None.
+    :param answers: TOML file of what an answer must meet; nothing is checked when None.
+    :param weights: of the panel's members by name; 1 for a member that is not named.
+    """
+
+    model_config = _STRICT
+
+    guard: IngestGuardConfig = IngestGuardConfig()
+    scorer: RetrievalScorerConfig = RetrievalScorerConfig()
+    consensus: ConsensusConfig = ConsensusConfig()
+    shield: ShieldConfig = ShieldConfig()
+    provenance: Path | None = None
+    answers: Path | None = None
+    weights: dict[str, float] = {}
+
+
 class Settings(BaseSettings):
     """Everything a command can be told, validated; unknown keys are errors.
 
@@ -74,7 +151,12 @@ class Settings(BaseSettings):
     """
 
     model_config = SettingsConfigDict(
-        env_prefix="RAGSIEVE_", env_nested_delimiter="__", extra="forbid", frozen=True
+        env_prefix="RAGSIEVE_",
+        env_nested_delimiter="__",
+        extra="forbid",
+        frozen=True,
+        # A traceback must not show a key that stands where its variable's name belongs.
+        hide_input_in_errors=True,
     )
 
     profile: str = DEFAULT_PROFILE
@@ -84,6 +166,9 @@ class Settings(BaseSettings):
     corpus: DefaultCorpusConfig = DefaultCorpusConfig()
     paper: PaperSettings = PaperSettings()
     filter: FilterPolicy = FilterPolicy()
+    features: FeatureSettings = FeatureSettings()
+    chat: ChatSettings = ChatSettings()
+    trishield: TriShieldSettings = TriShieldSettings()
 
 
 def load_settings(config: Path | None = None, **arguments: Any) -> Settings:
@@ -113,6 +198,32 @@ def load_settings(config: Path | None = None, **arguments: Any) -> Settings:
     except ValueError as error:
         # A malformed environment variable never reaches validation.
         raise ConfigError(str(error)) from error
+
+
+def api_key(member: ChatEndpoint) -> SecretStr | None:
+    """The key of a member from the environment; None for a member that names no variable.
+
+    :raises ConfigError: when the variable is not set or empty.
+    """
+    if member.key_variable is None:
+        return None
+
+    class Variables(BaseSettings):
+        model_config = SettingsConfigDict(
+            case_sensitive=True, extra="ignore", hide_input_in_errors=True
+        )
+
+    held = create_model(
+        "Held",
+        __base__=Variables,
+        key=(SecretStr, Field(default=SecretStr(""), validation_alias=member.key_variable)),
+    )
+    key: SecretStr = held().key  # type: ignore[attr-defined]
+    if not key.get_secret_value():
+        raise ConfigError(
+            f"{member.title}: the environment variable {member.key_variable} holds no key; set it"
+        )
+    return key
 
 
 def _given(arguments: Mapping[str, Any]) -> dict[str, Any]:

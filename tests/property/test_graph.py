@@ -76,7 +76,7 @@ def test_length_means_nothing(seed, factor):
 def test_the_block_size_changes_nothing(monkeypatch):
     _, rows = clustered(np.random.default_rng(4), 90)
     whole = cosine_knn(rows, 16)
-    monkeypatch.setattr(knn, "BLOCK_BYTES", 4 * 90 * 7)
+    monkeypatch.setattr(knn, "BLOCK_BYTES", 4 * 7 * 7)
     seen = []
     pieces = cosine_knn(rows, 16, progress=seen.append)
     assert sum(seen) == 90

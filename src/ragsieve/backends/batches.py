@@ -14,6 +14,9 @@ MAX_TEXT_CHARACTERS = 100_000
 """Characters of a text that are tokenised. Tokenizers truncate only after reading the
 whole text, so a document of ten million characters has to be cut before."""
 
+CPU_BATCH_TOKENS = 512
+"""On a CPU a larger batch is slower: what a layer makes of it no longer fits the caches."""
+
 _CHUNK_TEXTS = 256
 _CHUNK_CHARACTERS = 2_000_000
 
@@ -77,6 +80,17 @@ def tokenize(tokenizer: Any, texts: Sequence[str], *, max_tokens: int) -> list[T
             )
         ]
     return tokenized
+
+
+def batch_budget(asked: int | None, device: str, accelerated: int) -> int:
+    """Tokens of a batch: what was asked for, or what the device is quickest with.
+
+    :param device: ``cpu`` or ``cuda``.
+    :param accelerated: for anything but a CPU.
+    """
+    if asked is not None:
+        return asked
+    return CPU_BATCH_TOKENS if device == "cpu" else accelerated
 
 
 def length_sorted_batches(

@@ -12,6 +12,7 @@ from ragsieve.backends._edges import model_errors
 from ragsieve.backends.batches import (
     MAX_TEXT_CHARACTERS,
     TokenizedText,
+    batch_budget,
     length_sorted_batches,
     pad_id_of,
     padded,
@@ -36,7 +37,7 @@ class HubCausalScorer:
     where the tokenizer adds one by default.
 
     :param max_tokens: tokens of a text that are scored.
-    :param batch_tokens: tokens of one batch, padding included.
+    :param batch_tokens: tokens of one batch, padding included; as suits the device when None.
     :raises ModelFilesError: when the model is not here or damaged.
     """
 
@@ -46,10 +47,10 @@ class HubCausalScorer:
         *,
         max_tokens: int = MAX_TOKENS,
         options: LoadOptions | None = None,
-        batch_tokens: int = BATCH_TOKENS,
+        batch_tokens: int | None = None,
     ) -> None:
         self._loaded = load_causal(source, options)
-        self._batch_tokens = batch_tokens
+        self._batch_tokens = batch_budget(batch_tokens, self._loaded.device, BATCH_TOKENS)
         self._max_tokens = token_limit(self._loaded.model, max_tokens)
 
     @property

@@ -11,12 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from ragsieve._atomic import write_text
-from ragsieve.backends.embedded import CATALOGUE, EmbeddedModel, Wheel, embedded_model
+from ragsieve.backends.embedded import (
+    CATALOGUE,
+    LOCAL_PANEL,
+    EmbeddedModel,
+    Wheel,
+    embedded_model,
+)
 from ragsieve.errors import ModelFilesError
 
 MANIFEST = "ragsieve-model.json"
-
-_REMEDY = "run `ragsieve models pull`"
 
 
 class ModelState(enum.StrEnum):
@@ -91,7 +95,10 @@ def check_model(models_dir: Path, model: EmbeddedModel) -> ModelStatus:
 
 
 def model_path(
-    models_dir: Path, name: str, *, catalogue: tuple[EmbeddedModel, ...] = CATALOGUE
+    models_dir: Path,
+    name: str,
+    *,
+    catalogue: tuple[EmbeddedModel, ...] = (*CATALOGUE, *LOCAL_PANEL),
 ) -> Path:
     """The folder of a pulled model. Looks for its files and does not hash them.
 
@@ -101,13 +108,13 @@ def model_path(
     folder = models_dir / name
     if not folder.is_dir():
         raise ModelFilesError(
-            f"{folder}: expected the embedded model {name}, found no such folder; {_REMEDY}"
+            f"{folder}: expected the embedded model {name}, found no such folder; {_remedy(model)}"
         )
     for file_name in _recorded_files(folder, model):
         if not (folder / file_name).is_file():
             raise ModelFilesError(
                 f"{folder / file_name}: expected a file of the embedded model {name}, "
-                f"found nothing; {_REMEDY}"
+                f"found nothing; {_remedy(model)}"
             )
     return folder
 
@@ -147,12 +154,12 @@ def _recorded_files(folder: Path, model: EmbeddedModel) -> Mapping[str, str]:
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise ModelFilesError(
             f"{path}: expected the manifest of a finished pull, found none that can be read "
-            f"({error}); {_REMEDY}"
+            f"({error}); {_remedy(model)}"
         ) from error
     if wheel != model.wheel.sha256 or not files:
         raise ModelFilesError(
             f"{path}: expected files of {model.wheel.requirement}, found those of another "
-            f"version; {_REMEDY}"
+            f"version; {_remedy(model)}"
         )
     return files if model.gguf else model.pins
 
@@ -164,5 +171,10 @@ def _found(path: Path) -> str:
 def _status(
     model: EmbeddedModel, folder: Path, state: ModelState, problems: tuple[FileProblem, ...]
 ) -> ModelStatus:
-    remedy = "" if state is ModelState.OK else _REMEDY
+    remedy = "" if state is ModelState.OK else _remedy(model)
     return ModelStatus(model.name, folder, model.licence, state, problems, remedy)
+
+
+def _remedy(model: EmbeddedModel) -> str:
+    # A pull without names leaves the models that are served out.
+    return f"run `ragsieve models pull{f' {model.name}' if model.served else ''}`"

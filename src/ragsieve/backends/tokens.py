@@ -12,6 +12,7 @@ from ragsieve.backends._edges import model_errors
 from ragsieve.backends.batches import (
     MAX_TEXT_CHARACTERS,
     TokenizedText,
+    batch_budget,
     length_sorted_batches,
     pad_id_of,
     padded,
@@ -33,7 +34,7 @@ class HubTokenEncoder:
     """A transformers encoder as a :class:`ragsieve.ports.TokenEncoder`.
 
     :param layer: index into the hidden states; 0 is the embeddings, 1 the first layer.
-    :param batch_tokens: tokens of one batch, padding included.
+    :param batch_tokens: tokens of one batch, padding included; as suits the device when None.
     :raises ConfigError: when the model has no such layer.
     :raises ModelFilesError: when the model is not here or damaged.
     """
@@ -44,11 +45,11 @@ class HubTokenEncoder:
         *,
         layer: int,
         options: LoadOptions | None = None,
-        batch_tokens: int = BATCH_TOKENS,
+        batch_tokens: int | None = None,
     ) -> None:
         self._loaded = load_encoder(source, options)
         self._layer = layer
-        self._batch_tokens = batch_tokens
+        self._batch_tokens = batch_budget(batch_tokens, self._loaded.device, BATCH_TOKENS)
         layers = int(self._loaded.model.config.num_hidden_layers)
         if not 0 <= layer <= layers:
             raise ConfigError(

@@ -56,7 +56,7 @@ def retrieve(
     corpus, asked = read_corpus(documents), read_queries(queries)
     rows = read_embeddings(embeddings, corpus)
     embedder = text_embedder(settings)
-    _check_encoder(embeddings, embedder.identity)
+    check_query_encoder(embeddings, embedder.identity)
     rankings = rank_corpus(asked, corpus, rows, embedder, depth=depth)
     write_jsonl(output, (context_fields(ContextRow(ranking)) for ranking in rankings))
     fields = {"queries": len(asked), "depth": min(depth, len(corpus))}
@@ -117,7 +117,11 @@ def _surviving(row: ContextRow, outcome: Outcome) -> dict[str, object]:
     return context_fields(moved)
 
 
-def _check_encoder(embeddings: Path, identity: str) -> None:
+def check_query_encoder(embeddings: Path, identity: str) -> None:
+    """Questions must be embedded by the encoder of the rows, where those name theirs.
+
+    :raises EmbeddingError: when they would not be.
+    """
     made_by = encoder_of(embeddings)
     if made_by is not None and made_by != identity:
         raise EmbeddingError(

@@ -19,12 +19,13 @@ from ragsieve.cli.known import feature_source
 from ragsieve.defense.policy import Resort
 from ragsieve.defense.serial import serial_defense
 from ragsieve.detectors.default_query import CopyChoice, QueryCopy
+from ragsieve.detectors.query import Mode
 from ragsieve.explain import MEANING
 from ragsieve.files.contexts import ContextRow, read_contexts, refilled_fields
-from ragsieve.files.predictions import query_fields
-from ragsieve.outcomes import Outcome
+from ragsieve.files.predictions import query_fields, ruling_fields
+from ragsieve.outcomes import Outcome, Ruling
 from ragsieve.ports import FeatureSource
-from ragsieve.records import Decision, Surroundings
+from ragsieve.records import Decision, Surroundings, Verdict
 from ragsieve.settings import Settings, load_settings
 
 
@@ -43,6 +44,10 @@ def filter_contexts(
         QueryCopy | None,
         typer.Option(help="May a copied query remove alone? auto: not where documents ask."),
     ] = None,
+    mode: Annotated[
+        Mode, typer.Option(help="decision stops at what decides; predictions then hold bounds.")
+    ] = Mode.FULL,
+    features: options.Features = None,
     profile: options.Profile = None,
     causal_model: options.CausalModel = None,
     token_model: options.TokenModel = None,
@@ -82,12 +87,13 @@ def filter_contexts(
             "on_few_survivors": on_few_survivors,
         },
         query={"query_copy": query_copy},
+        features={"store": features},
     )
     rows = read_contexts(input_)
     known = feature_source(settings, state, documents, embeddings)
     detector = query_detector(settings, known)
     with console.progress("judging retrievals", len(rows)) as advance:
-        pipeline = serial_defense(detector, policy=settings.filter, progress=advance)
+        pipeline = serial_defense(detector, policy=settings.filter, progress=advance, mode=mode)
         outcomes = pipeline.run_many([row.ranking for row in rows])
     write_jsonl(output, _prediction_rows(rows, outcomes))
     if contexts_output is not None:
@@ -106,17 +112,17 @@ def _prediction_rows(
     rows: Sequence[ContextRow], outcomes: Sequence[Outcome]
 ) -> Iterator[dict[str, Any]]:
     for row, outcome in zip(rows, outcomes, strict=True):
+        name, carried, gone = row.ranking.query_id, row.carried, outcome.removed_ids
         for verdict in outcome.verdicts:
-            yield query_fields(
-                verdict,
-                row.ranking.query_id,
-                row.carried,
-                removed=verdict.document_id in outcome.removed_ids,
-            )
+            yield query_fields(verdict, name, carried, removed=verdict.document_id in gone)
+        for ruling in outcome.rulings:
+            yield ruling_fields(ruling, name, carried, removed=ruling.document_id in gone)
 
 
 def _report(console: Console, outcomes: list[Outcome], choice: CopyChoice | None) -> None:
-    verdicts = [verdict for outcome in outcomes for verdict in outcome.verdicts]
+    verdicts: list[Verdict | Ruling] = []
+    for outcome in outcomes:
+        verdicts += [*outcome.verdicts, *outcome.rulings]
     flagged = sum(verdict.flagged for verdict in verdicts)
     undecided = sum(verdict.decision is Decision.UNDECIDED for verdict in verdicts)
     removed = sum(len(outcome.removed_ids) for outcome in outcomes)

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ragsieve.chat.endpoint import ChatEndpoint
+from ragsieve.chat.journal import JournaledChat
 from ragsieve.cli import options
 from ragsieve.cli.console import Console
 from ragsieve.cli.exits import BAD_INPUT, leave
+from ragsieve.ports import ChatModel
+from ragsieve.settings import Settings
+
+if TYPE_CHECKING:
+    from ragsieve.lab.experiments.spec import Answers
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -32,6 +41,9 @@ def run(
         Path | None, typer.Option(help="Embeddings, losses, journals; inside the output if absent.")
     ] = None,
     models_dir: options.ModelsDir = None,
+    config: Annotated[
+        Path | None, typer.Option(help="TOML settings whose chat members answer and judge.")
+    ] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Run what is not done yet of an experiment, cell by cell, and print its tables."""
@@ -41,13 +53,23 @@ def run(
     from ragsieve.lab.experiments.run import Progress, run_experiment
     from ragsieve.lab.experiments.spec import cells_of
     from ragsieve.lab.experiments.summary import summarize
+    from ragsieve.settings import load_settings
 
     console = Console(as_json=as_json)
     experiment = read_experiment(file)
-    parts = LabParts(
-        bench=bench, models_dir=models_dir, cache=cache or output / "cache", note=console.note
-    )
-    with console.progress(experiment.name, len(cells_of(experiment))) as advance:
+    folder = cache or output / "cache"
+    settings = load_settings(config, models_dir=models_dir)
+    with (
+        contextlib.ExitStack() as running,
+        console.progress(experiment.name, len(cells_of(experiment))) as advance,
+    ):
+        parts = LabParts(
+            bench=bench,
+            models_dir=models_dir,
+            cache=folder,
+            chat=_members_of(settings, folder / "chat" / "replies.jsonl", running),
+            note=console.note,
+        )
         done = run_experiment(experiment, parts, output, Progress(console.note, advance))
     summary = summarize(output / experiment.name)
     for metric in summary.metrics:
@@ -63,6 +85,45 @@ def run(
     lines += list(dict.fromkeys(reason for _, reason in done.problems))
     console.result({"run": dataclasses.asdict(done), "summary": dataclasses.asdict(summary)}, lines)
     leave(findings=False, partial=not done.complete)
+
+
+def _members_of(
+    settings: Settings, journal: Path, running: contextlib.ExitStack
+) -> Callable[[Answers], Mapping[str, ChatModel]]:
+    """The models of an experiment: an address, members of the settings, or served here meanwhile.
+
+    Replies are kept in the journal, so that what is run again costs nothing.
+    """
+    from ragsieve.assembly import chat_model, reply_journal
+    from ragsieve.lab.experiments.asked import SettledChat
+
+    def give(answers: Answers) -> Mapping[str, ChatModel]:
+        kept = reply_journal(journal)
+        found: dict[str, ChatModel] = {}
+        for name, endpoint in _endpoints(settings, answers, running).items():
+            opened = chat_model(endpoint)
+            running.callback(opened.close)
+            found[name] = JournaledChat(SettledChat(opened), kept)
+        return found
+
+    return give
+
+
+def _endpoints(
+    settings: Settings, answers: Answers, running: contextlib.ExitStack
+) -> Mapping[str, ChatEndpoint]:
+    from ragsieve.assembly import chat_member
+
+    if answers.local:
+        from ragsieve.chat.local_server import LocalPanel
+        from ragsieve.cli.llm import local_model
+
+        panel = LocalPanel([local_model(name, settings.models_dir) for name in answers.local])
+        running.enter_context(panel)
+        return {server.model.name: server.endpoint for server in panel.servers}
+    if answers.base_url is not None and answers.model is not None:
+        return {answers.model: ChatEndpoint(base_url=answers.base_url, model=answers.model)}
+    return {name: chat_member(settings, name) for name in answers.names}
 
 
 @app.command("report")

@@ -9,14 +9,22 @@ from typing import NoReturn
 import typer
 
 from ragsieve.cli import (
+    answering,
+    asking,
+    benching,
     contexts,
     demonstration,
     doctor,
     embedding,
     evaluation,
     explanation,
+    features,
     filtering,
+    graphs,
+    guarding,
     lab,
+    live,
+    llm,
     models,
     scanning,
 )
@@ -34,14 +42,22 @@ app = typer.Typer(
 )
 app.command()(embedding.embed)
 app.command()(contexts.retrieve)
+app.command()(graphs.graph)
 app.command()(scanning.scan)
 app.command("filter")(filtering.filter_contexts)
 app.command()(contexts.quarantine)
+app.command()(guarding.guard)
+app.command()(asking.ask)
+app.command()(answering.answer)
 app.command()(evaluation.evaluate)
 app.command()(evaluation.ablate)
 app.command()(explanation.explain)
 app.add_typer(models.app, name="models")
+app.add_typer(llm.app, name="llm")
+app.add_typer(features.app, name="features")
+app.add_typer(live.app, name="live")
 app.add_typer(lab.app, name="lab")
+app.command()(benching.bench)
 app.command()(demonstration.demo)
 app.command()(doctor.doctor)
 

@@ -41,4 +41,8 @@ TokenModel = Annotated[
 TokenLayer = Annotated[
     int | None, typer.Option(help="Hidden layer of a token encoder named by folder or hub name.")
 ]
+Features = Annotated[
+    Path | None,
+    typer.Option(help="Feature store (.sqlite): what models say of a document is kept there."),
+]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda or auto.")]

@@ -15,6 +15,7 @@ from ragsieve.cli import options
 from ragsieve.cli.console import Console
 from ragsieve.cli.exits import leave
 from ragsieve.cli.known import check_encoder
+from ragsieve.cli.neighbors import NeighborChoice, scanned
 from ragsieve.detectors.campaigns import Budgeted, Campaign, campaigns, cut
 from ragsieve.errors import ConfigError
 from ragsieve.explain import MEANING
@@ -46,6 +47,13 @@ def scan(
     budget: Annotated[
         int | None, typer.Option(min=1, help="Documents that can be reviewed; the rest is cut.")
     ] = None,
+    graph: Annotated[
+        Path | None, typer.Option(help="Neighbours computed before, by `ragsieve graph`.")
+    ] = None,
+    approximate: Annotated[
+        bool, typer.Option("--approximate", help="Search neighbours by FAISS; recall is printed.")
+    ] = False,
+    features: options.Features = None,
     profile: options.Profile = None,
     causal_model: options.CausalModel = None,
     device: options.Device = None,
@@ -54,18 +62,23 @@ def scan(
     as_json: options.AsJson = False,
 ) -> None:
     """Scan an index before any query (RSG): which documents stand out against their surroundings?"""
+    from ragsieve.assembly import corpus_detector, ingest_gate
     from ragsieve.settings import load_settings
 
     console = Console(as_json=as_json)
     check_writable(output)
     kept = against if update else state
-    check_distinct([output, kept], [documents, embeddings])
+    check_distinct([output, kept], [documents, embeddings, graph])
     _check_choices(state, against, update=update)
+    choice = NeighborChoice(embeddings, graph, approximate=approximate)
+    if against is not None and not choice.exact:
+        raise ConfigError("--against searches exactly; leave --graph and --approximate out")
     settings = load_settings(
         config,
         profile=profile,
         models_dir=models_dir,
         models={"causal": causal_model, "device": device},
+        features={"store": features},
     )
     corpus = read_corpus(documents)
     rows = read_embeddings(embeddings, corpus)
@@ -75,14 +88,22 @@ def scan(
         check_encoder(embeddings, against, earlier)
         result, snapshot = _against(console, settings, earlier, corpus, rows, update=update)
     else:
-        result, snapshot = _whole(console, settings, corpus, rows, encoder, keep=state is not None)
+        # First, so that a profile without a state is refused before the work.
+        gate = ingest_gate(settings, confirm=False) if state is not None else None
+        detector = corpus_detector(settings)
+        result = scanned(console, detector, corpus, rows, choice)
+        if result.k_used < detector.neighbors:
+            console.note(
+                f"tiny corpus: {result.k_used} neighbours a document, not {detector.neighbors}"
+            )
+        snapshot = None if gate is None else gate.snapshot(result, rows, encoder)
     found = cut(campaigns(result), budget)
-    write_jsonl(output, _rows(result, found))
+    write_jsonl(output, scan_rows(result, found))
     if kept is not None and snapshot is not None:
         write_state(kept, snapshot)
     for note in result.notes:
         console.note(note)
-    console.result(_fields(result, found, budget), _lines(result, found))
+    console.result(scan_fields(result, found, budget), scan_lines(result, found))
     counts = Counter(result.decisions)
     leave(findings=bool(counts[Decision.FLAGGED]), partial=bool(counts[Decision.UNDECIDED]))
 
@@ -95,28 +116,6 @@ def _check_choices(state: Path | None, against: Path | None, *, update: bool) ->
     for target in (state, against if update else None):
         if target is not None:
             check_state_target(target)
-
-
-def _whole(
-    console: Console,
-    settings: Settings,
-    corpus: tuple[Document, ...],
-    rows: FloatArray,
-    encoder: str,
-    *,
-    keep: bool,
-) -> tuple[Scan, Snapshot | None]:
-    from ragsieve.assembly import corpus_detector, ingest_gate
-
-    gate = ingest_gate(settings, confirm=False) if keep else None
-    detector = corpus_detector(settings)
-    with console.progress("searching neighbours", len(corpus)) as advance:
-        result = detector.scan(corpus, rows, progress=advance)
-    if result.k_used < detector.neighbors:
-        console.note(
-            f"tiny corpus: {result.k_used} neighbours a document, not {detector.neighbors}"
-        )
-    return result, None if gate is None else gate.snapshot(result, rows, encoder)
 
 
 def _against(
@@ -137,7 +136,8 @@ def _against(
         return gate.judge(earlier, corpus, rows, progress=advance), None
 
 
-def _rows(result: Scan, found: Budgeted) -> Iterator[dict[str, Any]]:
+def scan_rows(result: Scan, found: Budgeted) -> Iterator[dict[str, Any]]:
+    """A scan's predictions with campaigns, one JSON object a document."""
     number = {row: one.number for one in found.campaigns for row in one.rows}
     for row, verdict in enumerate(result):
         yield verdict_fields(verdict) | {
@@ -146,7 +146,8 @@ def _rows(result: Scan, found: Budgeted) -> Iterator[dict[str, Any]]:
         }
 
 
-def _fields(result: Scan, found: Budgeted, budget: int | None) -> dict[str, object]:
+def scan_fields(result: Scan, found: Budgeted, budget: int | None) -> dict[str, object]:
+    """What ``--json`` prints about a scan."""
     flagged = len(result.flagged_ids)
     quarantined = len(result.flagged_at(Level.QUARANTINE))
     return {
@@ -182,7 +183,8 @@ def _campaign_fields(result: Scan, one: Campaign) -> dict[str, object]:
     }
 
 
-def _lines(result: Scan, found: Budgeted) -> list[str]:
+def scan_lines(result: Scan, found: Budgeted) -> list[str]:
+    """What a person reads about a scan."""
     flagged = len(result.flagged_ids)
     quarantined = len(result.flagged_at(Level.QUARANTINE))
     rate = 10_000 / len(result)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from ragsieve.defense.policy import Resort
 from ragsieve.errors import RankingError
-from ragsieve.outcomes import Action, Outcome, Step
+from ragsieve.outcomes import Action, Outcome, Ruling, Step
 from ragsieve.records import Ranking, Verdict
 
 
@@ -25,6 +25,7 @@ class Flow:
     quarantined_ids: tuple[str, ...] = ()
     removed_ids: tuple[str, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
+    rulings: tuple[Ruling, ...] = ()
     trace: tuple[Step, ...] = ()
     partial: bool = False
 
@@ -90,8 +91,12 @@ class Pipeline:
     def _finish(self, flow: Flow) -> Outcome:
         kept = flow.ranking.entries[: self._context_size]
         first = {entry.document.id for entry in flow.retrieved.entries[: self._context_size]}
+        measured: dict[str | None, set[str]] = {}
+        for step in flow.trace:
+            if step.components:
+                measured.setdefault(step.document_id, set()).add(step.stage)
         steps = [
-            Step("refill", Action.REFILLED, "next survivor of the same ranking, not scored again",
+            Step("refill", Action.REFILLED, _moved_up(measured.get(entry.document.id, set())),
                  entry.document.id, entry.rank)
             if entry.document.id not in first
             else Step("refill", Action.KEPT, "among the first survivors", entry.document.id, entry.rank)
@@ -117,6 +122,13 @@ class Pipeline:
             quarantined_ids=flow.quarantined_ids,
             removed_ids=flow.removed_ids,
             verdicts=flow.verdicts,
+            rulings=flow.rulings,
             trace=(*flow.trace, *steps),
             partial=partial,
         )
+
+
+def _moved_up(stages: Collection[str]) -> str:
+    if not stages:
+        return "next survivor of the same ranking, not scored again"
+    return f"next survivor of the same ranking, scored by {', '.join(sorted(stages))} alone"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Collection, Sequence
 
 from ragsieve.defense.pipeline import Flow, Pipeline, Stage
 from ragsieve.defense.policy import FilterPolicy, Resort
-from ragsieve.detectors.query import QueryDetector, repeated_ids
+from ragsieve.detectors.query import Mode, QueryDetector, repeated_ids
 from ragsieve.errors import RankingError
-from ragsieve.outcomes import Action, Step
+from ragsieve.outcomes import Action, Ruling, Step
 from ragsieve.records import Decision, RankedDocument, Scan, Verdict
 
 
@@ -83,6 +84,8 @@ class Sieve:
     Replacements move up from the same ranking and are not judged again.
 
     :param progress: called with the number of rankings judged in each batch.
+    :param mode: in decision mode the same documents go, and the outcome has rulings in place of
+        verdicts.
     """
 
     name = "sieve"
@@ -93,10 +96,12 @@ class Sieve:
         policy: FilterPolicy | None = None,
         *,
         progress: Callable[[int], None] | None = None,
+        mode: Mode = Mode.FULL,
     ) -> None:
         self._detector = detector
         self._policy = policy or FilterPolicy()
         self._progress = progress
+        self._mode = Mode(mode)
 
     def run(self, flows: Sequence[Flow]) -> list[Flow]:
         """Judge and filter each ranking.
@@ -104,10 +109,18 @@ class Sieve:
         :raises RankingError: when one cannot be judged and the policy says raise.
         """
         ready = [self._admit(flow) for flow in flows]
-        verdicts = self._detector.score_many(
-            [flow.ranking for flow in ready], progress=self._progress
-        )
-        return [self._apply(flow, own) for flow, own in zip(ready, verdicts, strict=True)]
+        rankings = [flow.ranking for flow in ready]
+        if self._mode is Mode.DECISION:
+            rulings = self._detector.decide_many(rankings, progress=self._progress)
+            return [
+                dataclasses.replace(self._apply(flow, own), rulings=flow.rulings + own)
+                for flow, own in zip(ready, rulings, strict=True)
+            ]
+        verdicts = self._detector.score_many(rankings, progress=self._progress)
+        return [
+            dataclasses.replace(self._apply(flow, own), verdicts=flow.verdicts + own)
+            for flow, own in zip(ready, verdicts, strict=True)
+        ]
 
     def _admit(self, flow: Flow) -> Flow:
         repeats = repeated_ids(flow.ranking.entries)
@@ -143,43 +156,53 @@ class Sieve:
                 seen.add(entry.document.id)
         return dataclasses.replace(flow, ranking=flow.ranking.renumbered(first)).noted(*steps)
 
-    def _apply(self, flow: Flow, verdicts: tuple[Verdict, ...]) -> Flow:
+    def _apply(self, flow: Flow, judged: Sequence[Verdict | Ruling]) -> Flow:
         short = len(flow.ranking) < self._detector.fewest_documents
         removed: list[int] = []
         steps, partial = [], False
-        for place, verdict in enumerate(verdicts):
-            partial |= verdict.decision is Decision.UNDECIDED
-            remove, reason = self._judge(flow, verdict, short=short)
+        for place, one in enumerate(judged):
+            partial |= one.decision is Decision.UNDECIDED
+            remove, reason = self._judge(flow, one, short=short)
             if remove:
                 removed.append(place)
             action = Action.REMOVED if remove else Action.NOTED
-            steps.append(Step(self.name, action, reason, verdict.document_id, verdict.rank))
+            steps.append(Step(self.name, action, reason, one.document_id, one.rank))
         # By id, so that a repeat further down cannot bring a removed document back.
-        gone = {verdicts[place].document_id for place in removed}
+        gone = {judged[place].document_id for place in removed}
         survivors = [entry for entry in flow.ranking.entries if entry.document.id not in gone]
         moved = dataclasses.replace(
             flow,
             ranking=flow.ranking.renumbered(survivors),
-            removed_ids=flow.removed_ids + tuple(verdicts[place].document_id for place in removed),
-            verdicts=flow.verdicts + verdicts,
+            removed_ids=flow.removed_ids + tuple(judged[place].document_id for place in removed),
         )
         return moved.noted(*steps, partial=partial)
 
-    def _judge(self, flow: Flow, verdict: Verdict, *, short: bool) -> tuple[bool, str]:
-        figures = f"score {verdict.score:.3f}, threshold {verdict.threshold:g}"
-        if verdict.decision is Decision.FLAGGED:
+    def _judge(self, flow: Flow, judged: Verdict | Ruling, *, short: bool) -> tuple[bool, str]:
+        figures = f"{_score(judged)}, threshold {judged.threshold:g}"
+        if judged.decision is Decision.FLAGGED:
             return True, f"flagged: {figures}"
-        if verdict.decision is Decision.CLEAR:
+        if judged.decision is Decision.CLEAR:
             return False, f"clear: {figures}"
-        missing = ", ".join(one.name for one in verdict.evidences if not one.measured)
+        missing = ", ".join(one.name for one in judged.evidences if not one.measured)
         reason = f"undecided: {figures}, unavailable: {missing}"
         resort = self._policy.on_short if short else self._policy.on_unavailable
         if resort is Resort.RAISE:
             raise RankingError(
-                f"query {flow.ranking.query_id!r}, document {verdict.document_id!r}: {reason}; "
+                f"query {flow.ranking.query_id!r}, document {judged.document_id!r}: {reason}; "
                 "configure what is missing, or choose keep or remove"
             )
         return resort is Resort.REMOVE, reason
+
+
+def _score(judged: Verdict | Ruling) -> str:
+    if isinstance(judged, Verdict):
+        return f"score {judged.score:.3f}"
+    bounds = judged.bounds
+    if bounds.exact:
+        return f"score {bounds.lower:.3f}"
+    if math.isinf(bounds.upper):
+        return f"score at least {bounds.lower:.3f}"
+    return f"score {bounds.lower:.3f} to {bounds.upper:.3f}"
 
 
 def serial_defense(
@@ -188,10 +211,14 @@ def serial_defense(
     scan: Scan | None = None,
     policy: FilterPolicy | None = None,
     progress: Callable[[int], None] | None = None,
+    mode: Mode = Mode.FULL,
 ) -> Pipeline:
-    """RSG quarantine (when a scan is given), then RSQ on the survivors, then one refill."""
+    """RSG quarantine (when a scan is given), then RSQ on the survivors, then one refill.
+
+    :param mode: of RSQ; see :class:`Sieve`.
+    """
     chosen = policy or FilterPolicy()
-    stages: list[Stage] = [Sieve(detector, chosen, progress=progress)]
+    stages: list[Stage] = [Sieve(detector, chosen, progress=progress, mode=mode)]
     if scan is not None:
         quarantine = Quarantine(
             scan.flagged_at(chosen.quarantine_at),

@@ -82,7 +82,7 @@ class CorpusDetector:
         """
         if not documents:
             raise InputError("expected at least one document, found none")
-        _check_graph(graph, len(documents))
+        check_graph(graph, len(documents))
         limit = self._rule.max_characters
         contents = [document.content for document in documents]
         excess = np.array([max(0, len(text) - limit) for text in contents], dtype=np.int64)
@@ -122,28 +122,32 @@ def judged(
     """
     columns = measured.columns
     values = np.stack([column.values for column in columns])
-    scores = np.array(
-        [rule.combine([v for v in row if not np.isnan(v)]) for row in values.T.tolist()]
-    )
+    scores = _combined(rule, values)
     required = [row for row, column in enumerate(columns) if not column.optional]
-    complete = np.logical_not(np.isnan(values[required]).any(axis=0)).tolist()
-    decisions = tuple(
-        decide(score, rule.threshold, complete=whole)
-        for score, whole in zip(scores.tolist(), complete, strict=True)
+    complete = np.logical_not(np.isnan(values[required]).any(axis=0))
+    # Three outcomes for all rows: a decision each would cost more than the measuring.
+    threshold = rule.threshold
+    outcomes = np.array(
+        [
+            decide(-1.0, threshold, complete=False),
+            decide(-1.0, threshold, complete=True),
+            decide(threshold, threshold, complete=True),
+        ],
+        dtype=object,
     )
-    levels = tuple(
-        level_of(decision, rule.level, tuple(column.at(row) for column in columns), float(score))
-        if decision is not Decision.CLEAR
-        else Level.INFO
-        for row, (decision, score) in enumerate(zip(decisions, scores, strict=True))
-    )
+    places = np.where(scores >= threshold, 2, complete.astype(np.int64))
+    decisions: tuple[Decision, ...] = tuple(outcomes[places].tolist())
+    levels = [Level.INFO] * len(decisions)
+    for row in np.flatnonzero(places != 1).tolist():
+        evidences = tuple(column.at(row) for column in columns)
+        levels[row] = level_of(decisions[row], rule.level, evidences, float(scores[row]))
     return Scan(
         document_ids=document_ids,
         evidences=columns,
         scores=scores,
         decisions=decisions,
-        levels=levels,
-        threshold=rule.threshold,
+        levels=tuple(levels),
+        threshold=threshold,
         profile=rule.profile,
         fingerprint=rule.fingerprint(),
         graph=graph,
@@ -153,7 +157,26 @@ def judged(
     )
 
 
-def _check_graph(graph: NeighborGraph, size: int) -> None:
+def _combined(rule: CorpusRule, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The score of every column of values, NaN left out; equal columns are combined once."""
+    known: dict[tuple[float, ...], float] = {}
+    scores = np.empty(values.shape[1])
+    # Evidence is never negative, so a negative number can stand for one that is missing.
+    for row, column in enumerate(
+        zip(*np.where(np.isnan(values), -1.0, values).tolist(), strict=True)
+    ):
+        score = known.get(column)
+        if score is None:
+            score = known[column] = rule.combine([value for value in column if value >= 0])
+        scores[row] = score
+    return scores
+
+
+def check_graph(graph: NeighborGraph, size: int) -> None:
+    """Whether a graph keeps its laws: one row a document, sorted, without self.
+
+    :raises InputError: when it does not.
+    """
     indices, similarities = graph.indices, graph.similarities
     if indices.shape != similarities.shape or len(graph) != size:
         raise InputError(

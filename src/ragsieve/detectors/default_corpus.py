@@ -20,11 +20,12 @@ from ragsieve.evidence.surprisal import peak_surprisal
 from ragsieve.evidence.tails import above_half
 from ragsieve.evidence.writing import MixingDetail, mixed_tokens
 from ragsieve.features.knowledge import CorpusKnowledge
-from ragsieve.features.learning import learn_corpus
+from ragsieve.features.learning import BulkCeilings, learn_corpus
 from ragsieve.features.origins import origin_of_group
 from ragsieve.features.pairs import MEMORY_BYTES
 from ragsieve.features.statistics import CorpusStatistics, TokenCounts
-from ragsieve.features.text import TextFeatures, Vocabulary, text_features
+from ragsieve.features.text import TextFeatures, text_features
+from ragsieve.features.vocabulary import Vocabulary
 from ragsieve.ports import CausalScorer
 from ragsieve.records import (
     Detail,
@@ -132,6 +133,11 @@ class DefaultCorpusRule:
         """Characters of a document that are examined."""
         return self.config.max_characters
 
+    @property
+    def confirms(self) -> bool:
+        """Whether a language model is asked about alien runs."""
+        return self._causal is not None
+
     def fingerprint(self) -> str:
         """Hash of the constants and of the confirming model."""
         causal = self._causal.identity if self._causal else None
@@ -159,14 +165,21 @@ class DefaultCorpusRule:
         return Level.QUARANTINE if strong else Level.REVIEW
 
     def measure(
-        self, contents: Sequence[str], graph: NeighborGraph, declared: Sequence[Provenance]
+        self,
+        contents: Sequence[str],
+        graph: NeighborGraph,
+        declared: Sequence[Provenance],
+        held: CorpusStatistics | None = None,
     ) -> Measurement:
-        """Learn the corpus, then judge every document of it."""
+        """Learn the corpus, then judge every document of it.
+
+        :param held: an earlier estimate of the statistics to judge by; None estimates afresh.
+        """
         vocabulary = Vocabulary()
         features = self.read(contents, vocabulary, declared)
         counts = TokenCounts.empty(self.config.pair_memory_bytes)
         counts = counts.extended(vocabulary.tokens, features.tokens)
-        return self.judge(contents, self.learn(features, counts, graph))
+        return self.judge(contents, self.learn(features, counts, graph, held))
 
     def read(
         self, contents: Sequence[str], vocabulary: Vocabulary, declared: Sequence[Provenance]
@@ -179,20 +192,30 @@ class DefaultCorpusRule:
         )
 
     def learn(
-        self, features: TextFeatures, counts: TokenCounts, graph: NeighborGraph
+        self,
+        features: TextFeatures,
+        counts: TokenCounts,
+        graph: NeighborGraph,
+        held: CorpusStatistics | None = None,
     ) -> CorpusKnowledge:
         """Statistics of a whole corpus, and each document against them.
 
         :param counts: of exactly these documents.
+        :param held: an earlier estimate to judge by; None estimates afresh.
         """
         return learn_corpus(
             features,
             counts,
             graph,
-            gap_ceiling=self.config.gap_ceiling,
-            run_ceiling_nats=self.config.run_ceiling_nats,
+            ceilings=self.ceilings,
             pair_weight=self.config.pair_weight,
+            held=held,
         )
+
+    @property
+    def ceilings(self) -> BulkCeilings:
+        """What is no part of the bulk."""
+        return BulkCeilings(self.config.gap_ceiling, self.config.run_ceiling_nats)
 
     def judge(self, contents: Sequence[str], knowledge: CorpusKnowledge) -> Measurement:
         """Evidence on the documents that were measured.
@@ -309,7 +332,9 @@ class DefaultCorpusRule:
     @staticmethod
     def _provenance(knowledge: CorpusKnowledge, gap: npt.NDArray[np.float64]) -> EvidenceColumn:
         values = np.full(len(knowledge.runs), np.nan)
-        for row in range(values.size):
+        # A document that declares nothing has no origin to compare.
+        declared = knowledge.features.origins.declared()[knowledge.first :]
+        for row in np.flatnonzero(declared).tolist():
             origin = _origin(knowledge, row)
             if origin is not None:
                 # One hand behind documents that do not stand out is what authors are.

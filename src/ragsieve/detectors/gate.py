@@ -16,7 +16,8 @@ from ragsieve.evidence.knn import cosine_knn, joined_graph, unit_rows
 from ragsieve.features.knowledge import CorpusKnowledge, Snapshot, SnapshotFeatures
 from ragsieve.features.learning import measure_newcomers
 from ragsieve.features.statistics import VERSION
-from ragsieve.features.text import TextFeatures, Vocabulary
+from ragsieve.features.text import TextFeatures
+from ragsieve.features.vocabulary import Vocabulary
 from ragsieve.records import Document, DocumentFeatures, Scan
 
 

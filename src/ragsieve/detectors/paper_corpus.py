@@ -12,16 +12,17 @@ import numpy.typing as npt
 from ragsieve.detectors.rules import Measurement, fingerprint
 from ragsieve.errors import ConfigError
 from ragsieve.evidence.density import (
-    EDGE_COSINE,
-    DensityContrast,
+    Densities,
     Edge,
     NeighborhoodDetail,
     density_contrast,
     is_eligible,
 )
-from ragsieve.evidence.scripts import script_profile
+from ragsieve.evidence.scripts import integrity_violations, script_profile
 from ragsieve.evidence.tails import corpus_tail
 from ragsieve.evidence.tokens import jaccard, paper_word_set
+from ragsieve.features.paper import PaperFeatures, densities, edges_of, paper_word_rows
+from ragsieve.features.vocabulary import Vocabulary
 from ragsieve.records import (
     Detail,
     Document,
@@ -105,20 +106,46 @@ class PaperCorpusRule:
         graph: NeighborGraph,
         declared: Sequence[Provenance],  # noqa: ARG002 -- the published rule does not look
     ) -> Measurement:
+        """Read the texts, then :meth:`judge`.
+
+        Words are read only of documents at an edge of cosine 0.85 or more.
+        """
+        at_edge = edges_of(graph.similarities)
+        needed = np.zeros(len(contents), dtype=np.bool_)
+        needed[at_edge.any(axis=1)] = True
+        needed[graph.indices[at_edge]] = True
+        words = paper_word_rows(
+            [
+                text if wanted else ""
+                for text, wanted in zip(contents, needed.tolist(), strict=True)
+            ],
+            Vocabulary(),
+        )
+        return self.judge(PaperFeatures(words, integrity_violations(contents)), graph)
+
+    def judge(self, features: PaperFeatures, graph: NeighborGraph) -> Measurement:
+        """The evidences of documents whose texts were read before.
+
+        :param graph: one row a document of ``features``.
+        """
+        rows = np.arange(len(features))
+        found = densities(features.words, rows, graph.indices, graph.similarities)
+        return self.judge_density(found, features.integrity)
+
+    def judge_density(self, found: Densities, violations: npt.NDArray[np.bool_]) -> Measurement:
         """``T_i = min(1, 0.5 alpha / p_i)`` and ``I_i``.
 
         ``alpha = max(0, budget - mean I)``: script alarms are paid from the same budget.
+
+        :param violations: shape (V,), whether I_i is 1.
         """
-        integrity = np.array([float(script_profile(text).violates_integrity) for text in contents])
-        contrasts = measure_density(contents, graph)
-        density = np.array([one.density for one in contrasts])
-        tail = corpus_tail(density)
+        integrity = violations.astype(np.float64)
+        tail = corpus_tail(found.density)
         rate = float(integrity.mean()) if integrity.size else 0.0
         topology = topology_scores(tail, max(0.0, self.config.alert_budget - rate))
-        eligible = np.array([one.eligible for one in contrasts], dtype=np.int64)
         components = (
-            ("eligible_neighbors", eligible),
-            ("density_contrast", density),
+            ("eligible_neighbors", found.eligible),
+            ("density_contrast", found.density),
             ("upper_tail_probability", tail),
         )
         columns = (
@@ -160,29 +187,3 @@ def topology_scores(tail: npt.NDArray[np.float64], budget: float) -> npt.NDArray
     :returns: shape (V,), in [0, 1], large is suspicious.
     """
     return np.minimum(1.0, 0.5 * budget / tail)
-
-
-def measure_density(contents: Sequence[str], graph: NeighborGraph) -> tuple[DensityContrast, ...]:
-    """Density contrast of every document over its eligible neighbours.
-
-    Word sets are built only for documents at an edge of cosine 0.85 or more.
-    """
-    words: dict[int, frozenset[str]] = {}
-
-    def words_of(row: int) -> frozenset[str]:
-        if row not in words:
-            words[row] = paper_word_set(contents[row])
-        return words[row]
-
-    contrasts = []
-    for row in range(len(contents)):
-        similarities = graph.similarities[row]
-        background = float(similarities[-1]) if similarities.size else 0.0
-        kept = [
-            float(similarity)
-            for neighbor, similarity in zip(graph.indices[row], similarities, strict=True)
-            if similarity >= EDGE_COSINE
-            and is_eligible(float(similarity), jaccard(words_of(row), words_of(int(neighbor))))
-        ]
-        contrasts.append(density_contrast(np.array(kept, dtype=np.float64), background))
-    return tuple(contrasts)

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import enum
+from collections.abc import Callable, Iterator, Sequence
 
+from ragsieve.detectors.cascade import StagedRule, Standing, settle, standing_of
 from ragsieve.detectors.profiles import DEFAULT_PROFILE, query_rule
 from ragsieve.detectors.rules import QueryRule, QueryView, decide, level_of
+from ragsieve.outcomes import Ruling
 from ragsieve.ports import CausalScorer, FeatureSource, TokenEncoder
 from ragsieve.records import Annotation, Evidence, RankedDocument, Ranking, Surroundings, Verdict
 
 _BATCH = 16
+
+
+class Mode(enum.StrEnum):
+    """How much of a judgement is wanted: all of it, or what it decides."""
+
+    FULL = "full"
+    DECISION = "decision"
 
 
 class QueryDetector:
@@ -37,6 +47,7 @@ class QueryDetector:
             self._rule = query_rule(profile, causal=causal, encoder=encoder)
         else:
             self._rule = profile
+        self._staged = self._rule if isinstance(self._rule, StagedRule) else None
         self._features = features
         self.fingerprint = self._rule.fingerprint()
 
@@ -106,16 +117,53 @@ class QueryDetector:
         :param progress: called with the number of rankings finished in each batch.
         """
         results: list[tuple[Verdict, ...]] = []
-        for start in range(0, len(rankings), _BATCH):
-            batch = rankings[start : start + _BATCH]
-            views = [self._view(ranking) for ranking in batch]
+        for batch, views in self._batches(rankings, progress):
             measured = self._rule.measure(views)
             for ranking, view, evidences in zip(batch, views, measured, strict=True):
                 judged = zip(ranking.entries, evidences, self._rule.annotate(view), strict=False)
                 results.append(tuple(self._verdict(*one) for one in judged))
+        return results
+
+    def decide(self, ranking: Ranking) -> tuple[Ruling, ...]:
+        """Decision mode: what :meth:`score` decides, with as little evidence as that takes.
+
+        Decisions and levels are those of the verdicts; scores are known within bounds, there
+        are no remarks and no details. Models are asked about candidates whose decision still
+        depends on them, and one that is not asked cannot be found to fail. A rule that cannot
+        stop early is measured in full.
+        """
+        return self.decide_many([ranking])[0]
+
+    def decide_many(
+        self, rankings: Sequence[Ranking], *, progress: Callable[[int], None] | None = None
+    ) -> list[tuple[Ruling, ...]]:
+        """Decision mode for several rankings; models are called in batches over several.
+
+        :param progress: called with the number of rankings finished in each batch.
+        """
+        results: list[tuple[Ruling, ...]] = []
+        for batch, views in self._batches(rankings, progress):
+            if self._staged is not None:
+                settled = settle(self._staged, views)
+            else:
+                settled = [
+                    tuple(standing_of(self._rule, evidences) for evidences in own)
+                    for own in self._rule.measure(views)
+                ]
+            results += [
+                tuple(map(self._ruling, ranking.entries, standings))
+                for ranking, standings in zip(batch, settled, strict=True)
+            ]
+        return results
+
+    def _batches(
+        self, rankings: Sequence[Ranking], progress: Callable[[int], None] | None
+    ) -> Iterator[tuple[Sequence[Ranking], list[QueryView]]]:
+        for start in range(0, len(rankings), _BATCH):
+            batch = rankings[start : start + _BATCH]
+            yield batch, [self._view(ranking) for ranking in batch]
             if progress is not None:
                 progress(len(batch))
-        return results
 
     def _view(self, ranking: Ranking) -> QueryView:
         limit = self._rule.max_characters
@@ -141,7 +189,6 @@ class QueryDetector:
     ) -> Verdict:
         values = [one.value for one in evidences if one.value is not None]
         score = self._rule.combine(values)
-        excess = len(entry.document.content) - self._rule.max_characters
         decision = decide(
             score, self.threshold, complete=all(one.measured or one.optional for one in evidences)
         )
@@ -155,13 +202,37 @@ class QueryDetector:
             profile=self.profile,
             fingerprint=self.fingerprint,
             rank=entry.rank,
-            truncated_characters=max(0, excess),
+            truncated_characters=self._truncated(entry),
             annotations=annotations,
         )
+
+    def _ruling(self, entry: RankedDocument, standing: Standing) -> Ruling:
+        return Ruling(
+            document_id=entry.document.id,
+            rank=entry.rank,
+            bounds=standing.bounds,
+            threshold=self.threshold,
+            decision=standing.decision,
+            level=standing.level,
+            evidences=standing.evidences,
+            skipped=standing.skipped,
+            profile=self.profile,
+            fingerprint=self.fingerprint,
+            truncated_characters=self._truncated(entry),
+        )
+
+    def _truncated(self, entry: RankedDocument) -> int:
+        limit, document = self._rule.max_characters, entry.document
+        # Two characters stand between a title and its text.
+        if len(document.title) + 2 + len(document.text) <= limit:
+            return 0
+        return max(0, len(document.content) - limit)
 
 
 def repeated_ids(entries: Sequence[RankedDocument]) -> tuple[str, ...]:
     """Ids that stand more than once, in order of their first repeat."""
+    if len({entry.document.id for entry in entries}) == len(entries):
+        return ()
     seen: set[str] = set()
     repeats: dict[str, None] = {}
     for entry in entries:

@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
+from collections.abc import Sequence
 
 import numpy as np
 
+from ragsieve.detectors.query_runs import QueryRuns
+from ragsieve.detectors.readings import DEFAULT, Reading, near_copies
 from ragsieve.detectors.rules import QueryView
-from ragsieve.evidence.gap import COPY_CONTAINMENT, Gaps, neighbor_gaps
-from ragsieve.evidence.tokens import containment, fold_number, is_word, opens_with_question, tokens
-from ragsieve.features.text import TOKENS_EXAMINED
+from ragsieve.evidence.gap import Gaps, neighbor_gaps
+from ragsieve.evidence.tokens import is_word, tokens
 from ragsieve.records import FloatArray
 
 LARGEST_GROUP = 10
 SIBLING_GAP = 0.4
 FEWEST_TAIL = 5
+SAMPLED_TAIL = 15
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Near:
+    """The other documents around a candidate, its copies left out, most similar first.
+
+    :param places: from 0.
+    :param similarities: theirs, cosines.
+    """
+
+    places: tuple[int, ...]
+    similarities: tuple[float, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -23,13 +37,15 @@ class RankingView:
     """Numbers a ranking is judged by; documents by their place, from 0.
 
     :param candidates: k, the first places.
-    :param words: distinct words of each document.
+    :param query_runs: to find the query's tokens in documents.
+    :param read: what each document's text says.
     :param copies: for each candidate, the places that share nearly all words with it.
-    :param kept: for each candidate, the other places, most similar first; None without
-        embeddings.
+    :param copied: the places of all of them.
+    :param kept: of each candidate; None without embeddings.
     :param gaps: of the candidates; None when an embedding is missing.
     :param missing_embeddings: why there are no gaps.
     :param tail: places behind the candidates without their siblings.
+    :param question_share: share of the first fifteen of the tail that open with a question.
     :param runs_nats: alien run of each document at ingest; None where unknown.
     """
 
@@ -38,18 +54,16 @@ class RankingView:
     candidates: int
     query_tokens: tuple[str, ...]
     query_words: frozenset[str]
-    words: tuple[frozenset[str], ...]
-    questions: tuple[bool, ...]
+    query_runs: QueryRuns
+    read: tuple[Reading, ...]
     copies: tuple[tuple[int, ...], ...]
-    kept: tuple[tuple[tuple[int, float], ...], ...] | None
+    copied: frozenset[int]
+    kept: tuple[Near, ...] | None
     gaps: Gaps | None
     missing_embeddings: str
     tail: tuple[int, ...]
+    question_share: float
     runs_nats: tuple[float | None, ...]
-
-    def tokens(self, place: int) -> tuple[str, ...]:
-        """The first 600 tokens of a document."""
-        return _read(self.texts[place]).tokens
 
     def promoted_share(self, place: int) -> float:
         """How much of the group around a candidate the query itself brought to the top.
@@ -58,36 +72,22 @@ class RankingView:
 
         :returns: in [0, 1]; 1 without a group.
         """
-        others = [other for other, _ in self.group(place)]
+        if self.gaps is None or self.kept is None:
+            return 1.0
+        others = self.kept[place].places[: self.gaps.group[place]]
         possible = min(len(others), self.candidates - 1)
         if not possible:
             return 1.0
-        return min(1.0, sum(map(self._is_promoted, others)) / possible)
-
-    def _is_promoted(self, place: int) -> bool:
-        return place < self.candidates or any(place in copies for copies in self.copies)
+        count, copied = self.candidates, self.copied
+        promoted = sum([other < count or other in copied for other in others])
+        return min(1.0, promoted / possible)
 
     def group(self, place: int) -> tuple[tuple[int, float], ...]:
         """The places that stand out around a candidate, with their similarities."""
         if self.gaps is None or self.kept is None:
             return ()
-        return self.kept[place][: int(self.gaps.group[place])]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Read:
-    tokens: tuple[str, ...]
-    words: frozenset[str]
-    folded: frozenset[str]
-    question: bool
-
-
-@functools.lru_cache(maxsize=4096)
-def _read(text: str) -> _Read:
-    found = tokens(text)
-    words = frozenset(filter(is_word, set(found)))
-    folded = frozenset(map(fold_number, words))
-    return _Read(tuple(found[:TOKENS_EXAMINED]), words, folded, opens_with_question(text))
+        near, size = self.kept[place], int(self.gaps.group[place])
+        return tuple(zip(near.places[:size], near.similarities[:size], strict=True))
 
 
 def view_ranking(view: QueryView) -> RankingView:
@@ -98,44 +98,42 @@ def view_ranking(view: QueryView) -> RankingView:
     unless fewer than five documents would remain.
     """
     texts = view.candidates + view.tail
-    read = [_read(text) for text in texts]
-    words = tuple(one.words for one in read)
-    folded = [one.folded for one in read]
+    read = tuple(DEFAULT.many(texts))
     count = len(view.candidates)
-    copies = tuple(
-        tuple(
-            other
-            for other in range(len(texts))
-            if other != place and containment(folded[place], folded[other]) > COPY_CONTAINMENT
-        )
-        for place in range(count)
-    )
+    copies = near_copies(read, range(count))
     rows, missing = _embeddings(view)
-    kept = None if rows is None else _neighbors(rows, count, copies)
-    gaps = None if kept is None else _gaps(kept)
-    siblings = {other for own in copies for other in own}
+    kept, gaps = (None, None) if rows is None else _neighbors(rows, copies)
+    copied = frozenset(other for own in copies for other in own)
+    siblings = set(copied)
     if gaps is not None and kept is not None:
-        for place in range(count):
-            size = int(gaps.group[place])
-            if size and gaps.gap[place] >= SIBLING_GAP:
-                last = kept[place][size - 1][1]
-                siblings |= {other for other, similarity in kept[place] if similarity >= last}
+        sizes = zip(kept, gaps.group.tolist(), gaps.gap.tolist(), strict=True)
+        for near, size, gap in sizes:
+            if size and gap >= SIBLING_GAP:
+                last = near.similarities[size - 1]
+                siblings.update(near.places[: _reaching(near.similarities, last, size)])
     behind = tuple(range(count, len(texts)))
     tail = tuple(place for place in behind if place not in siblings)
+    if len(tail) < FEWEST_TAIL:
+        tail = behind
+    sample = [read[place].question for place in tail[:SAMPLED_TAIL]]
     features = view.features or ()
+    query_tokens = tuple(tokens(view.query))
+    query_words = frozenset(filter(is_word, set(query_tokens)))
     return RankingView(
         query=view.query,
         texts=texts,
         candidates=count,
-        query_tokens=tuple(tokens(view.query)),
-        query_words=frozenset(filter(is_word, tokens(view.query))),
-        words=words,
-        questions=tuple(one.question for one in read),
+        query_tokens=query_tokens,
+        query_words=query_words,
+        query_runs=QueryRuns(query_tokens, query_words),
+        read=read,
         copies=copies,
+        copied=copied,
         kept=kept,
         gaps=gaps,
         missing_embeddings=missing,
-        tail=tail if len(tail) >= FEWEST_TAIL else behind,
+        tail=tail,
+        question_share=sum(sample) / len(sample) if sample else 0.0,
         runs_nats=tuple(one.alien_run_nats for one in features) or (None,) * len(texts),
     )
 
@@ -147,28 +145,30 @@ def _embeddings(view: QueryView) -> tuple[FloatArray | None, str]:
     missing = len(view.features) - len(rows)
     if missing:
         return None, f"{missing} of {len(view.features)} retrieved documents have no embedding"
-    return np.stack(rows).astype(np.float64), ""
+    return np.array(rows, dtype=np.float64), ""
 
 
 def _neighbors(
-    rows: FloatArray, count: int, copies: tuple[tuple[int, ...], ...]
-) -> tuple[tuple[tuple[int, float], ...], ...]:
+    rows: FloatArray, copies: tuple[tuple[int, ...], ...]
+) -> tuple[tuple[Near, ...], Gaps]:
+    """The neighbours of the first rows, one for each tuple of copies, and their gaps."""
     unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-    similarity = np.clip(unit[:count] @ unit.T, -1.0, 1.0)
-    found = []
-    for place in range(count):
-        order = np.argsort(-similarity[place], kind="stable").tolist()
-        left_out = {place, *copies[place]}
-        found.append(
-            tuple(
-                (other, float(similarity[place, other])) for other in order if other not in left_out
-            )
-        )
-    return tuple(found)
+    similarity = unit[: len(copies)] @ unit.T
+    np.minimum(np.maximum(similarity, -1.0, out=similarity), 1.0, out=similarity)
+    for place, own in enumerate(copies):
+        similarity[place, [place, *own]] = -np.inf
+    orders = np.argsort(-similarity, axis=1, kind="stable")
+    ordered = np.take_along_axis(similarity, orders, axis=1)
+    kept = []
+    for order, near, own in zip(orders.tolist(), ordered, copies, strict=True):
+        left = len(order) - 1 - len(own)
+        near[left:] = np.nan
+        kept.append(Near(tuple(order[:left]), tuple(near[:left].tolist())))
+    return tuple(kept), neighbor_gaps(ordered[:, :-1], LARGEST_GROUP)
 
 
-def _gaps(kept: tuple[tuple[tuple[int, float], ...], ...]) -> Gaps:
-    table = np.full((len(kept), max(map(len, kept), default=0)), np.nan)
-    for place, near in enumerate(kept):
-        table[place, : len(near)] = [similarity for _, similarity in near]
-    return neighbor_gaps(table, LARGEST_GROUP)
+def _reaching(similarities: Sequence[float], last: float, size: int) -> int:
+    """How many of the sorted similarities are at least ``last``, given that ``size`` are."""
+    while size < len(similarities) and similarities[size] >= last:
+        size += 1
+    return size

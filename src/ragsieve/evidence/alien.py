@@ -15,6 +15,7 @@ WINDOWS = (8, 10, 12, 16, 20, 24, 32)
 SHORT_WINDOW = 12
 PRIOR_TOKENS = 5.0
 _RATE_BOUNDS = (0.001, 0.999)
+_CHUNK_TOKENS = 1 << 21
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -78,21 +79,65 @@ def alien_run(alien: npt.NDArray[np.bool_], background: float) -> AlienRun:
     :param alien: shape (n,), one flag a token.
     :param background: share of alien tokens in the whole corpus, pi, in [0, 1].
     """
-    size = int(alien.size)
-    total = int(alien.sum())
-    best = AlienRun(0.0, 0, 0, 0, total, size)
-    sums = np.concatenate(([0], np.cumsum(alien)))
+    return alien_runs(alien, np.array([0, alien.size], dtype=np.int64), background)[0]
+
+
+def alien_runs(
+    alien: npt.NDArray[np.bool_], offsets: npt.NDArray[np.int64], background: float
+) -> list[AlienRun]:
+    """:func:`alien_run` of many documents.
+
+    :param alien: shape (n,), one flag a token, documents end to end.
+    :param offsets: shape (documents + 1,), from 0 to n.
+    """
+    if offsets[-1] > _CHUNK_TOKENS and offsets.size > 2:  # noqa: PLR2004 -- more than one
+        half = int(np.clip(np.searchsorted(offsets, offsets[-1] // 2), 1, offsets.size - 2))
+        cut = offsets[half]
+        first = alien_runs(alien[:cut], offsets[: half + 1], background)
+        return first + alien_runs(alien[cut:], offsets[half:] - cut, background)
+    sums = np.concatenate(([0], np.cumsum(alien, dtype=np.int64)))
+    sizes = np.diff(offsets)
+    totals = sums[offsets[1:]] - sums[offsets[:-1]]
+    best = [
+        AlienRun(0.0, 0, 0, 0, total, size)
+        for total, size in zip(totals.tolist(), sizes.tolist(), strict=True)
+    ]
     for window in WINDOWS:
-        if window > min(size, max(SHORT_WINDOW, size / 2)):
-            break
-        inside = sums[window:] - sums[:-window]
-        # For one width the ratio rises with the aliens inside: the fullest window decides.
-        start = int(inside.argmax())
-        hits = int(inside[start])
-        ratio = _ratio(hits, window, total, size, background)
-        if ratio > best.ratio_nats:
-            best = AlienRun(ratio, start, start + window, hits, total - hits, size)
+        rows = np.flatnonzero((sizes >= window) & (window <= np.maximum(SHORT_WINDOW, sizes / 2)))
+        if not rows.size:
+            continue
+        starts, hits = _fullest(sums, offsets[rows], sizes[rows] - window + 1, window)
+        for row, start, hit in zip(rows.tolist(), starts.tolist(), hits.tolist(), strict=True):
+            own = best[row]
+            ratio = _ratio(hit, window, own.aliens + own.outside, own.tokens, background)
+            if ratio > own.ratio_nats:
+                outside = own.aliens + own.outside - hit
+                best[row] = AlienRun(ratio, start, start + window, hit, outside, own.tokens)
     return best
+
+
+def _fullest(
+    sums: npt.NDArray[np.int64],
+    begins: npt.NDArray[np.int64],
+    places: npt.NDArray[np.int64],
+    window: int,
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The first window of each document that holds most aliens: its start, and how many.
+
+    At one share of the whole the ratio grows with the hits, so no other can win.
+
+    :param begins: where each document begins.
+    :param places: windows it has, at least 1.
+    """
+    ends = np.cumsum(places)
+    within = np.arange(ends[-1]) - np.repeat(ends - places, places)
+    where = np.repeat(begins, places) + within
+    inside = sums[where + window] - sums[where]
+    # One number orders windows by their hits, then by their place.
+    packed = (inside << 32) - within
+    most = np.maximum.reduceat(packed, ends - places)
+    hits = (most + (1 << 32) - 1) >> 32
+    return (hits << 32) - most, hits
 
 
 def _ratio(hits: int, window: int, total: int, size: int, background: float) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,7 @@ WINDOW_TOKENS = 32
 STRIDE_TOKENS = 16
 LEVEL = 0.05
 _FLOOR = 1e-8
+_BLOCK_PRODUCTS = 200_000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -49,21 +51,18 @@ def alignment_trace(
     :returns: shape (windows,); empty when either side has no token.
     :raises ValueError: when the dimensions differ.
     """
-    document = np.asarray(document_states, dtype=np.float64)
+    document = np.asarray(document_states)
     query = np.asarray(query_states, dtype=np.float64)
     if document.shape[0] == 0 or query.shape[0] == 0:
         return np.empty(0, dtype=np.float64)
     if document.shape[1] != query.shape[1]:
         raise ValueError("document and query states must have the same dimension")
-    cosines = document @ query.T
-    best_of_document = cosines.max(axis=1)
-    trace = []
-    for start in _starts(document.shape[0], window, stride):
-        stop = min(start + window, document.shape[0])
-        precision = best_of_document[start:stop].mean()
-        recall = cosines[start:stop].max(axis=0).mean()
-        trace.append(2 * precision * recall / max(precision + recall, _FLOOR))
-    return np.asarray(trace, dtype=np.float64)
+    cosines = _products(document, query)
+    rows = _window_rows(document.shape[0], window, stride)
+    precision = cosines.max(axis=1)[rows].mean(axis=1)
+    recall = cosines[rows].max(axis=1).mean(axis=1)
+    total = precision + recall
+    return np.asarray(2 * precision * recall / np.maximum(total, _FLOOR), dtype=np.float64)
 
 
 def alignment_jump(trace: npt.NDArray[np.float64]) -> float:
@@ -86,10 +85,29 @@ def alignment_evidence(jump: float, tail_jumps: npt.NDArray[np.float64]) -> Alig
     )
 
 
-def _starts(tokens: int, window: int, stride: int) -> list[int]:
-    if tokens <= window:
-        return [0]
-    starts = list(range(0, tokens - window + 1, stride))
-    if starts[-1] != tokens - window:
-        starts.append(tokens - window)
-    return starts
+def _products(
+    document: npt.NDArray[np.floating], query: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    """``document @ query.T`` in float64, a few rows at a time.
+
+    Blocks fit the cache, and are too small for a linear algebra library to wake its threads:
+    on a busy machine waiting for those costs far more than the work.
+    """
+    columns = np.ascontiguousarray(query.T)
+    size = max(1, _BLOCK_PRODUCTS // max(1, columns.size))
+    found = np.empty((document.shape[0], query.shape[0]))
+    for start in range(0, document.shape[0], size):
+        block = document[start : start + size].astype(np.float64)
+        np.matmul(block, columns, out=found[start : start + size])
+    return found
+
+
+@functools.lru_cache(maxsize=1024)
+def _window_rows(tokens: int, window: int, stride: int) -> npt.NDArray[np.intp]:
+    """The tokens of each window, shape (windows, width)."""
+    starts = [0]
+    if tokens > window:
+        starts = list(range(0, tokens - window + 1, stride))
+        if starts[-1] != tokens - window:
+            starts.append(tokens - window)
+    return np.array(starts)[:, None] + np.arange(min(window, tokens))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ragsieve.evidence.tokens import Span, is_word, token_spans, word_set
 
@@ -25,8 +25,33 @@ class Uncorroborated:
     span: Span
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Sentence:
+    """One sentence of a text.
+
+    :param span: characters of the text.
+    :param words: its distinct words.
+    """
+
+    span: Span
+    words: frozenset[str]
+
+
+def read_sentences(text: str) -> tuple[Sentence, ...]:
+    """The sentences of a text that hold a word, in order."""
+    found = (
+        Sentence(Span(match.start(), match.end()), word_set(match.group()))
+        for match in _SENTENCE.finditer(text)
+    )
+    return tuple(sentence for sentence in found if sentence.words)
+
+
 def uncorroborated(
-    query: str, candidates: Sequence[str], tail: Sequence[str]
+    query: str,
+    candidates: Sequence[str],
+    tail: Sequence[str],
+    *,
+    sentences: Callable[[str], Sequence[Sentence]] = read_sentences,
 ) -> tuple[Uncorroborated | None, ...]:
     """What each candidate asserts alone; None where it is shared, or the document is no direct answer.
 
@@ -37,27 +62,36 @@ def uncorroborated(
     nothing about truth.
 
     :param tail: documents behind the candidates.
+    :param sentences: how to read a text; :func:`read_sentences`, or what remembers it.
     """
-    asked = {word for word in word_set(query) if len(word) >= _SHORTEST_WORD}
-    behind = max((_best_sentence(asked, text)[0] for text in tail), default=0)
-    folded = [text.casefold() for text in (*candidates, *tail)]
+    words = word_set(query)
+    asked = {word for word in words if len(word) >= _SHORTEST_WORD}
+    best = [_best_sentence(asked, sentences(text)) for text in candidates]
+    most = max((covered for covered, _ in best), default=0)
+    behind = 0
+    for text in tail:
+        # No candidate says more than this already: none is a direct answer.
+        if behind >= most:
+            return (None,) * len(candidates)
+        behind = max(behind, _best_sentence(asked, sentences(text))[0])
+    folded: list[str] = []
     found: list[Uncorroborated | None] = []
-    for place, text in enumerate(candidates):
-        covered, sentence = _best_sentence(asked, text)
+    for place, (covered, sentence) in enumerate(best):
         if covered <= behind:
             found.append(None)
             continue
+        folded = folded or [text.casefold() for text in (*candidates, *tail)]
         others = folded[:place] + folded[place + 1 :]
-        found.append(_alone(text, sentence, word_set(query), others))
+        found.append(_alone(candidates[place], sentence, words, others))
     return tuple(found)
 
 
-def _best_sentence(asked: set[str], text: str) -> tuple[int, Span]:
+def _best_sentence(asked: set[str], sentences: Sequence[Sentence]) -> tuple[int, Span]:
     best = (0, Span(0, 0))
-    for match in _SENTENCE.finditer(text):
-        covered = len(asked & word_set(match.group()))
+    for sentence in sentences:
+        covered = len(asked & sentence.words)
         if covered > best[0]:
-            best = (covered, Span(match.start(), match.end()))
+            best = (covered, sentence.span)
     return best
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import numpy as np
 import numpy.typing as npt
@@ -70,24 +71,37 @@ def neighbor_gaps(
     :returns: zeros for a row of fewer than two neighbours.
     """
     size, width = similarities.shape
-    count = np.isfinite(similarities).sum(axis=1)
-    filled = np.nan_to_num(similarities, nan=0.0)
-    best = Gaps(np.zeros(size), np.zeros(size, np.int64), np.zeros(size), np.zeros(size))
+    most = min(max_group, width - 1)
+    if size == 0 or most < 1:
+        return Gaps(np.zeros(size), np.zeros(size, np.int64), np.zeros(size), np.zeros(size))
+    known = np.isfinite(similarities)
+    count = known.sum(axis=1)
+    filled = np.where(known, similarities, 0.0)
     rows = np.arange(size)
-    totals = np.cumsum(filled, axis=1)
-    for group in range(1, min(max_group, width - 1) + 1):
-        floors = np.minimum(FLOOR_NEIGHBORS, count - group)
-        usable = floors > 0
-        # The row is sorted, so the median of a stretch is its middle.
-        low = np.where(usable, group + (floors - 1) // 2, 0)
-        high = np.where(usable, group + floors // 2, 0)
-        floor = 0.5 * (filled[rows, low] + filled[rows, high])
-        mean = totals[:, group - 1] / group
-        weight = pair_weight if group == 1 else 1.0
-        gap = weight * (mean - floor) / np.maximum(_SMALLEST, 1.0 - floor)
-        better = usable & ((gap > best.gap) | (best.group == 0))
-        best.gap[better] = gap[better]
-        best.group[better] = group
-        best.mean[better] = mean[better]
-        best.floor[better] = floor[better]
-    return best
+    groups, weight = _groups(most, pair_weight)
+    floors = np.minimum(FLOOR_NEIGHBORS, count[:, None] - groups)
+    usable = floors > 0
+    # The row is sorted, so the median of a stretch is its middle.
+    low = np.where(usable, groups + (floors - 1) // 2, 0)
+    high = np.where(usable, groups + floors // 2, 0)
+    floor = 0.5 * (filled[rows[:, None], low] + filled[rows[:, None], high])
+    mean = np.cumsum(filled[:, :most], axis=1) / groups
+    gap = weight * (mean - floor) / np.maximum(_SMALLEST, 1.0 - floor)
+    gap[~usable] = -np.inf
+    # The first of equals, so the smallest group.
+    chosen = gap.argmax(axis=1)
+    some = usable[:, 0]
+    return Gaps(
+        gap=np.where(some, gap[rows, chosen], 0.0),
+        group=np.where(some, chosen + 1, 0),
+        mean=np.where(some, mean[rows, chosen], 0.0),
+        floor=np.where(some, floor[rows, chosen], 0.0),
+    )
+
+
+@functools.lru_cache(maxsize=64)
+def _groups(most: int, pair_weight: float) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """The sizes r = 1..most and their weights."""
+    weight = np.ones(most)
+    weight[0] = pair_weight
+    return np.arange(1, most + 1), weight

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 
 from ragsieve.errors import EmbeddingError
+from ragsieve.evidence.copies import Copies, find_copies
+from ragsieve.evidence.shortlist import exact_similarities, ranges
+from ragsieve.evidence.tiles import (
+    Float32Product,
+    Found,
+    MakeProduct,
+    nearest_joined,
+    nearest_of_all,
+    nearest_of_some,
+)
 from ragsieve.records import NeighborGraph
 
-BLOCK_BYTES = 64 * 1024 * 1024
-# float32 products of unit rows are good to about this; wider ties are settled in float64.
-_SLACK = 4e-6
-_TIES_EXAMINED = 4096
+BLOCK_BYTES = 32 * 1024 * 1024
+# Finding copies looks at every row; for the neighbours of a few rows it does not pay.
+_FEW = 8
+_MOVED = 4096
+
+Rows = npt.NDArray[np.float32]
 
 
 def unit_rows(embeddings: npt.ArrayLike) -> npt.NDArray[np.float32]:
@@ -52,38 +65,43 @@ def cosine_knn(
     *,
     rows: npt.NDArray[np.int64] | None = None,
     progress: Callable[[int], None] | None = None,
+    product: MakeProduct = Float32Product,
 ) -> NeighborGraph:
     """Exact top ``k`` cosine neighbours of every row, itself excluded.
 
     Rows are sorted by (-similarity, index). Similarities are summed in float64 in one
     order, so those of a pair are equal from both sides and do not depend on where in the
-    corpus the rows stand. Memory is bounded by a block of similarities, not V x V. Of more
-    than 4,096 rows within 4e-6 of the last neighbour, the lowest indices are examined.
+    corpus the rows stand. An approximate product only decides which pairs are summed: it
+    comes with a bound on its error, and no pair within the bound is left out. Beside the
+    embeddings and their unit rows, memory is bounded by blocks and by candidates, not V x V.
 
-    :param embeddings: shape (V, d), any float dtype.
+    :param embeddings: shape (V, d), any float dtype; may be memory-mapped.
     :param k: neighbours wanted, >= 1; V - 1 are given in a corpus of fewer than k + 1.
     :param rows: the rows whose neighbours are wanted, in the order they are given back; all
         of them when None.
-    :param progress: called with the number of rows finished in each block.
+    :param progress: called with numbers of rows that add up to all, in proportion to the work.
+    :param product: makes the approximate product of two sets of unit rows.
     :raises EmbeddingError: for rows that are not finite or are zero.
     :raises ValueError: when k < 1.
     """
     if k < 1:
         raise ValueError("k must be at least 1")
-    unit = unit_rows(embeddings)
-    size = unit.shape[0]
-    used = min(k, max(0, size - 1))
-    wanted = np.arange(size) if rows is None else np.asarray(rows, dtype=np.int64)
-    indices = np.empty((wanted.size, used), dtype=np.int64)
-    similarities = np.empty((wanted.size, used), dtype=np.float64)
-    if used:
-        step = max(1, BLOCK_BYTES // (4 * size))
-        for start in range(0, wanted.size, step):
-            block = wanted[start : start + step]
-            _block(unit, block, indices[start:], similarities[start:])
-            if progress is not None:
-                progress(block.size)
-    return NeighborGraph(indices, similarities)
+    return _graph(unit_rows(embeddings), k, rows, progress, product, spend=True)
+
+
+def unit_graph(
+    unit: Rows,
+    k: int,
+    *,
+    rows: npt.NDArray[np.int64] | None = None,
+    progress: Callable[[int], None] | None = None,
+    product: MakeProduct = Float32Product,
+) -> NeighborGraph:
+    """As :func:`cosine_knn`, from rows that :func:`unit_rows` gave.
+
+    Rows equal to the last bit are searched once.
+    """
+    return _graph(unit, k, rows, progress, product, spend=False)
 
 
 def nearest_rows(
@@ -103,73 +121,111 @@ def nearest_rows(
             "embed both with one encoder"
         )
     used = min(k, unit.shape[0])
-    indices = np.empty((asked.shape[0], used), dtype=np.int64)
-    similarities = np.empty((asked.shape[0], used), dtype=np.float64)
-    for row in range(asked.shape[0]):
-        coarse = unit @ asked[row]
-        indices[row], similarities[row] = _top(coarse, asked[row], unit, used)
-    return indices, similarities
+    if not used or not asked.shape[0]:
+        shape = asked.shape[0], used
+        return np.empty(shape, np.int64), np.empty(shape)
+    return nearest_of_some(asked, unit, used, _side(), Float32Product(asked, unit))
 
 
-def _block(
-    unit: npt.NDArray[np.float32],
-    rows: npt.NDArray[np.int64],
-    indices: npt.NDArray[np.int64],
-    similarities: npt.NDArray[np.float64],
-) -> None:
-    coarse = unit[rows] @ unit.T
-    used = indices.shape[1]
-    for place, row in enumerate(rows.tolist()):
-        line = coarse[place]
-        line[row] = -np.inf
-        indices[place], similarities[place] = _top(line, unit[row], unit, used)
-
-
-def joined_graph(embeddings: npt.ArrayLike, earlier: NeighborGraph, k: int) -> NeighborGraph:
+def joined_graph(
+    embeddings: npt.ArrayLike,
+    earlier: NeighborGraph,
+    k: int,
+    *,
+    product: MakeProduct = Float32Product,
+) -> NeighborGraph:
     """The graph of a corpus that grew at its end, equal to one computed afresh.
 
-    Searches for the new rows, and again for those old rows a new one comes close to.
+    Looks at pairs with a new row only, unless they are a third of all rows or more.
 
     :param embeddings: shape (V, d), the rows of ``earlier`` first.
     :param earlier: the exact graph of the first rows, with min(k, rows - 1) neighbours.
     :raises EmbeddingError: for rows that are not finite or are zero.
     """
-    unit = unit_rows(embeddings)
-    old, size = len(earlier), unit.shape[0]
-    if earlier.k < min(k, size - 1):
-        return cosine_knn(unit, k)
-    touched = [np.arange(old, size)]
-    step = max(1, BLOCK_BYTES // (4 * max(1, size - old)))
-    for start in range(0, old, step):
-        stop = min(start + step, old)
-        closest = (unit[start:stop] @ unit[old:].T).max(axis=1, initial=-2.0)
-        touched.append(
-            start + np.flatnonzero(closest >= earlier.similarities[start:stop, -1] - _SLACK)
-        )
-    rows = np.concatenate(touched)
-    fresh = cosine_knn(unit, k, rows=rows)
-    indices = np.empty((size, fresh.k), dtype=np.int64)
-    similarities = np.empty((size, fresh.k), dtype=np.float64)
-    indices[:old], similarities[:old] = earlier.indices, earlier.similarities
-    indices[rows], similarities[rows] = fresh.indices, fresh.similarities
-    return NeighborGraph(indices, similarities)
+    return joined_unit_graph(unit_rows(embeddings), earlier, k, product=product)
 
 
-def _top(
-    coarse: npt.NDArray[np.float32],
-    vector: npt.NDArray[np.float32],
-    unit: npt.NDArray[np.float32],
-    used: int,
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    boundary = np.partition(coarse, coarse.size - used)[coarse.size - used]
-    close = np.flatnonzero(coarse >= boundary - _SLACK)
-    if close.size > used + _TIES_EXAMINED:
-        # Thousands of copies: those clearly above the boundary first, then the lowest indices.
-        order = np.lexsort((close, coarse[close] < boundary + _SLACK))
-        close = close[order[: used + _TIES_EXAMINED]]
-    exact = np.einsum(
-        "ij,j->i", unit[close].astype(np.float64), vector.astype(np.float64), optimize=False
-    )
-    np.clip(exact, -1.0, 1.0, out=exact)
-    best = np.lexsort((close, -exact))[:used]
-    return close[best], exact[best]
+def joined_unit_graph(
+    unit: Rows, earlier: NeighborGraph, k: int, *, product: MakeProduct = Float32Product
+) -> NeighborGraph:
+    """As :func:`joined_graph`, from rows that :func:`unit_rows` gave."""
+    size = unit.shape[0]
+    used = min(k, max(0, size - 1))
+    if len(earlier) == size and earlier.k >= used:
+        return NeighborGraph(earlier.indices[:, :used], earlier.similarities[:, :used])
+    if not used or earlier.k < used or 3 * len(earlier) < 2 * size:
+        return unit_graph(unit, k, product=product)
+    known = earlier.indices[:, :used], earlier.similarities[:, :used]
+    return NeighborGraph(*nearest_joined(unit, known, used, _side(), product))
+
+
+def _side() -> int:
+    """Rows of a square tile of float32."""
+    return max(1, math.isqrt(BLOCK_BYTES // 4))
+
+
+def _graph(
+    unit: Rows,
+    k: int,
+    rows: npt.NDArray[np.int64] | None,
+    progress: Callable[[int], None] | None,
+    product: MakeProduct,
+    *,
+    spend: bool,
+) -> NeighborGraph:
+    """:param spend: whether ``unit`` may be overwritten."""
+    size = unit.shape[0]
+    used = min(k, max(0, size - 1))
+    wanted = None if rows is None else np.asarray(rows, dtype=np.int64)
+    if not used or (wanted is not None and not wanted.size):
+        asked = size if wanted is None else wanted.size
+        return NeighborGraph(np.empty((asked, used), np.int64), np.empty((asked, used)))
+    few = wanted is not None and wanted.size * _FEW < size
+    copies = None if few else find_copies(unit)
+    if copies is None:
+        return NeighborGraph(*_found(unit, used, wanted, progress, product))
+    if spend:
+        # A group's lowest row never comes before its number: rows move to the front in place.
+        for part in ranges(copies.first.size, _MOVED):
+            unit[part] = unit[copies.first[part]]
+        single = unit[: copies.first.size]
+    else:
+        single = unit[copies.first]
+    return NeighborGraph(*_among_copies(single, copies, used, wanted, progress, product))
+
+
+def _found(
+    unit: Rows,
+    k: int,
+    wanted: npt.NDArray[np.int64] | None,
+    progress: Callable[[int], None] | None,
+    product: MakeProduct,
+) -> Found:
+    if wanted is None:
+        return nearest_of_all(unit, k, _side(), product(unit, unit), progress)
+    asked = unit[wanted]
+    return nearest_of_some(asked, unit, k, _side(), product(asked, unit), wanted, progress)
+
+
+def _among_copies(
+    single: Rows,
+    copies: Copies,
+    k: int,
+    wanted: npt.NDArray[np.int64] | None,
+    progress: Callable[[int], None] | None,
+    product: MakeProduct,
+) -> Found:
+    groups = np.arange(copies.first.size)
+    own = exact_similarities(single, single, groups, groups)
+    rows = np.arange(copies.group.size) if wanted is None else wanted
+    few = min(k, groups.size - 1)
+    near, cosines = np.empty((groups.size, few), np.int64), np.empty((groups.size, few))
+    if few:
+        if wanted is None:
+            near, cosines = _found(single, few, None, progress, product)
+        else:
+            groups = np.unique(copies.group[wanted])
+            near[groups], cosines[groups] = _found(single, few, groups, progress, product)
+    if progress is not None:
+        progress(rows.size - (groups.size if few else 0))
+    return copies.expanded(rows, near, cosines, own, k)

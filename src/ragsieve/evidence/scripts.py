@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import string
 import unicodedata
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -72,6 +74,8 @@ def script_profile(text: str) -> ScriptProfile:
 
     :param text: any string; lone surrogates count as non-letters.
     """
+    if text.isascii():
+        return _ascii_profile(text)
     codes = _classes(text)
     letters = codes[codes > 0]
     if letters.size == 0:
@@ -84,6 +88,18 @@ def script_profile(text: str) -> ScriptProfile:
     touching = (codes[1:] > 0) & (codes[:-1] > 0) & (codes[1:] != codes[:-1])
     first = int(np.argmax(touching)) + 1 if bool(touching.any()) else None
     return ScriptProfile(counts, share, first)
+
+
+def integrity_violations(texts: Sequence[str]) -> npt.NDArray[np.bool_]:
+    """RSG's ``I_i`` of many texts.
+
+    :returns: shape (len(texts),).
+    """
+    # A text of one byte a character knows one script.
+    return np.array(
+        [not text.isascii() and script_profile(text).violates_integrity for text in texts],
+        dtype=np.bool_,
+    )
 
 
 def script_integrity(profile: ScriptProfile, tail_shares: npt.NDArray[np.float64]) -> ScriptTail:
@@ -105,7 +121,17 @@ def script_integrity(profile: ScriptProfile, tail_shares: npt.NDArray[np.float64
 _CLASSES = ("", *_NAMED, "EAST_ASIAN", "OTHER")
 
 
-@functools.cache
+_LATIN = 1
+_NO_CLASS = 255
+_ASCII_LETTERS = string.ascii_letters.encode()
+
+
+def _ascii_profile(text: str) -> ScriptProfile:
+    data = text.encode("ascii")
+    count = len(data) - len(data.translate(None, _ASCII_LETTERS))
+    return ScriptProfile(((_CLASSES[_LATIN], count),) if count else (), 0.0, None)
+
+
 def _class_of(code: int) -> int:
     character = chr(code)
     if not character.isalpha():
@@ -119,12 +145,19 @@ def _class_of(code: int) -> int:
     return _CLASSES.index("OTHER")
 
 
+@functools.cache
+def _table() -> npt.NDArray[np.uint8]:
+    # One byte a code point, filled as characters are met.
+    return np.full(0x110000, _NO_CLASS, dtype=np.uint8)
+
+
 def _classes(text: str) -> npt.NDArray[np.uint8]:
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
-    if codes.size == 0:
-        return np.empty(0, dtype=np.uint8)
-    # One look-up a distinct character: a text repeats few of them many times.
-    present = np.flatnonzero(np.bincount(codes))
-    table = np.zeros(int(present[-1]) + 1, dtype=np.uint8)
-    table[present] = [_class_of(int(code)) for code in present]
-    return np.asarray(table[codes], dtype=np.uint8)
+    table = _table()
+    found = table[codes]
+    unknown = found == _NO_CLASS
+    if unknown.any():
+        for code in set(codes[unknown].tolist()):
+            table[code] = _class_of(code)
+        found = table[codes]
+    return np.asarray(found, dtype=np.uint8)

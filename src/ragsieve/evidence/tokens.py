@@ -13,6 +13,9 @@ _SINGLE = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}"
 _TOKEN = regex.compile(
     rf"[{_SINGLE}]|[[\p{{L}}\p{{N}}\p{{M}}]--[{_SINGLE}]]+|[^\s_]", regex.VERSION1
 )
+# The same in a text of ASCII alone, where the standard library's engine is much faster. The
+# four separators of information are no white space to the larger pattern.
+_ASCII_TOKEN = re.compile(r"[a-z0-9]+|[^\sa-z0-9_]|[\x1c-\x1f]")
 _HOLDS_WORD = regex.compile(r"[\p{L}\p{N}]", regex.VERSION1)
 _ONE_CHARACTER_WORD = regex.compile(rf"[{_SINGLE}]", regex.VERSION1)
 _QUESTION_MARKS = "?？؟"
@@ -47,6 +50,8 @@ def tokens(text: str) -> list[str]:
     and combining marks outside those scripts; else one other character that is neither
     white space nor an underscore.
     """
+    if text.isascii():
+        return _ASCII_TOKEN.findall(text.lower())
     return _TOKEN.findall(text.casefold())
 
 
@@ -59,7 +64,7 @@ def token_spans(text: str, limit: int) -> list[Span]:
 
 def is_word(token: str) -> bool:
     """Whether a token holds a letter or a digit."""
-    return _HOLDS_WORD.search(token) is not None
+    return token.isalnum() or _HOLDS_WORD.search(token) is not None
 
 
 def fold_number(token: str) -> str:

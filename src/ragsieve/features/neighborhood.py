@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragsieve.evidence.gap import COPY_CONTAINMENT, Gaps, neighbor_gaps
+from ragsieve.features.overlaps import containments
 from ragsieve.features.ragged import Ragged
 from ragsieve.features.text import TextFeatures
 from ragsieve.records import NeighborGraph
@@ -43,18 +44,25 @@ def neighborhood(
 
 
 def gaps_of_rows(
-    features: TextFeatures, graph: NeighborGraph, rows: range, pair_weight: float
+    words: Ragged,
+    graph: NeighborGraph,
+    rows: npt.NDArray[np.int64],
+    pair_weight: float,
 ) -> tuple[Gaps, Ragged]:
     """The gap of each document in ``rows``, and the neighbours that stand out around it.
 
-    :param graph: one row a document of ``rows``, numbered as ``features``.
+    :param words: of all documents.
+    :param graph: one row a document of ``rows``, numbered as ``words``.
     """
-    kept = np.full((len(rows), graph.k), np.nan)
-    near = []
-    for place, row in enumerate(rows):
-        around = neighborhood(features, row, graph.indices[place], graph.similarities[place])
-        kept[place, : around.similarities.size] = around.similarities
-        near.append(around.kept)
+    own = np.repeat(rows, graph.k)
+    copy = containments(words, own, graph.indices.ravel()) > COPY_CONTAINMENT
+    copy = copy.reshape(graph.indices.shape)
+    # Copies go behind the others, which keep their order.
+    order = np.argsort(copy, axis=1, kind="stable")
+    near = np.take_along_axis(graph.indices, order, axis=1)
+    kept = np.take_along_axis(graph.similarities, order, axis=1)
+    kept[np.take_along_axis(copy, order, axis=1)] = np.nan
     gaps = neighbor_gaps(kept, pair_weight=pair_weight)
-    groups = [own[:size] for own, size in zip(near, gaps.group.tolist(), strict=True)]
-    return gaps, Ragged.of(group.astype(np.int32) for group in groups)
+    standing = np.arange(graph.k) < gaps.group[:, None]
+    offsets = np.concatenate(([0], np.cumsum(gaps.group)))
+    return gaps, Ragged(near[standing].astype(np.int32), offsets)

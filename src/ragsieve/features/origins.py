@@ -53,6 +53,23 @@ class Origins:
             np.concatenate([self.days, other.days]),
         )
 
+    def take(self, rows: npt.NDArray[np.int64]) -> Origins:
+        """The documents in ``rows``, in the order given."""
+        chosen = rows.tolist()
+        return Origins(
+            tuple(self.sources[row] for row in chosen),
+            tuple(self.authors[row] for row in chosen),
+            self.days[rows],
+        )
+
+    def declared(self) -> npt.NDArray[np.bool_]:
+        """Shape (V,), which documents declare anything."""
+        named = [
+            source is not None or author is not None
+            for source, author in zip(self.sources, self.authors, strict=True)
+        ]
+        return np.array(named, dtype=np.bool_) | np.isfinite(self.days)
+
 
 def days_of(created: str | None) -> float:
     """An ISO 8601 date or time as days since 1970; NaN for anything else."""

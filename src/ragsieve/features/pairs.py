@@ -111,6 +111,20 @@ class PairTable:
             )
         return table
 
+    @classmethod
+    def counted(
+        cls, keys: Keys, counts: npt.NDArray[np.int64], memory_bytes: int = MEMORY_BYTES
+    ) -> PairTable:
+        """An exact table, whatever its size.
+
+        :param keys: distinct and sorted.
+        :param counts: documents that hold each.
+        """
+        table = cls(memory_bytes)
+        table._keys = keys
+        table._counts = np.minimum(counts, _SATURATED).astype(np.uint16)
+        return table
+
     def copy(self) -> PairTable:
         """An independent table of the same counts."""
         return PairTable.from_arrays(self.arrays(), self.memory_bytes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection
 
 import numpy as np
 import numpy.typing as npt
@@ -10,13 +11,12 @@ import numpy.typing as npt
 from ragsieve.evidence.concentration import Habits
 from ragsieve.evidence.tails import Bulk
 from ragsieve.features.pairs import Keys, PairTable, pair_keys
-from ragsieve.features.ragged import Ragged
+from ragsieve.features.ragged import Ragged, chunks
 
 # Raise it when the same corpus starts to give other statistics.
 VERSION = 1
 GLUE_TOKENS = 100
 EXCLUDED_NEIGHBORS = 8
-_CHUNK_PAIRS = 4_000_000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -35,18 +35,30 @@ class TokenCounts:
     frequencies: npt.NDArray[np.int64]
     pairs: PairTable
 
-    def glue(self) -> npt.NDArray[np.bool_]:
-        """Which tokens are the corpus's everyday ones: the 100 in most documents.
+    def everyday(self) -> tuple[str, ...]:
+        """The corpus's glue: the 100 tokens in most documents, ties by the token."""
+        if not self.frequencies.any():
+            return ()
+        fewest = 1
+        if self.frequencies.size > GLUE_TOKENS:
+            fewest = max(1, int(np.partition(self.frequencies, -GLUE_TOKENS)[-GLUE_TOKENS]))
+        close = np.flatnonzero(self.frequencies >= fewest).tolist()
+        order = sorted(
+            close, key=lambda number: (-int(self.frequencies[number]), self.vocabulary[number])
+        )
+        return tuple(self.vocabulary[number] for number in order[:GLUE_TOKENS])
+
+    def marks(self, chosen: Collection[str]) -> npt.NDArray[np.bool_]:
+        """Which tokens are among the chosen ones.
 
         :returns: shape (len(vocabulary),).
         """
-        order = sorted(
-            np.flatnonzero(self.frequencies).tolist(),
-            key=lambda number: (-int(self.frequencies[number]), self.vocabulary[number]),
-        )
-        marks = np.zeros(len(self.vocabulary), dtype=np.bool_)
-        marks[order[:GLUE_TOKENS]] = True
-        return marks
+        wanted = frozenset(chosen)
+        return np.array([token in wanted for token in self.vocabulary], dtype=np.bool_)
+
+    def glue(self) -> npt.NDArray[np.bool_]:
+        """Which tokens are the corpus's everyday ones, shape (len(vocabulary),)."""
+        return self.marks(self.everyday())
 
     def extended(self, vocabulary: tuple[str, ...], tokens: Ragged) -> TokenCounts:
         """These counts with further documents in them.
@@ -57,17 +69,13 @@ class TokenCounts:
         frequencies = np.zeros(len(vocabulary), dtype=np.int64)
         frequencies[: self.frequencies.size] = self.frequencies
         pairs = self.pairs.copy()
-        pending: list[Keys] = []
-        waiting = 0
-        for row in range(len(tokens)):
-            frequencies[np.unique(tokens[row])] += 1
-            pending.append(distinct_pairs(tokens, row))
-            waiting += pending[-1].size
-            if waiting >= _CHUNK_PAIRS:
-                pairs.add(np.concatenate(pending))
-                pending, waiting = [], 0
-        if pending:
-            pairs.add(np.concatenate(pending))
+        for start, stop in chunks(tokens.offsets):
+            part = tokens.rows(start, stop)
+            rows = np.repeat(np.arange(len(part)), part.lengths)
+            frequencies += np.bincount(
+                Ragged.distinct(part.values, rows, len(part)).values, minlength=len(vocabulary)
+            )
+            pairs.add(_distinct_pairs(part))
         return TokenCounts(vocabulary, self.documents + len(tokens), frequencies, pairs)
 
     @classmethod
@@ -86,6 +94,9 @@ class CorpusStatistics:
     :param run_nats: bulk of the alien run, in nats.
     :param question_share: share of documents that open with a question, in [0, 1].
     :param habits: how often near neighbours share an origin.
+    :param everyday: the tokens that are no aliens anywhere.
+    :param documents: documents that all of these but ``counts`` were estimated from.
+    :param estimate: number of the estimate, from 1; the next one has the next.
     :param version: of the rules that made these statistics.
     """
 
@@ -95,12 +106,25 @@ class CorpusStatistics:
     run_nats: Bulk
     question_share: float
     habits: Habits
+    everyday: tuple[str, ...]
+    documents: int
+    estimate: int = 1
     version: int = VERSION
 
 
 def distinct_pairs(tokens: Ragged, row: int) -> Keys:
     """The pairs of one document, each once, sorted."""
     return np.unique(pair_keys(tokens[row]))
+
+
+def _distinct_pairs(tokens: Ragged) -> Keys:
+    """The distinct pairs of each document; in what order does not matter."""
+    keys = pair_keys(tokens.values)
+    rows = np.repeat(np.arange(len(tokens)), tokens.lengths)
+    inside = rows[1:] == rows[:-1]
+    distinct, place = np.unique(keys[inside], return_inverse=True)
+    found = Ragged.distinct(place.astype(np.int32), rows[1:][inside], len(tokens))
+    return distinct[found.values]
 
 
 def alien_flags(

@@ -10,35 +10,12 @@ import numpy.typing as npt
 
 from ragsieve.evidence.tokens import fold_number, is_word, opens_with_question, tokens
 from ragsieve.features.origins import Origins
+from ragsieve.features.overlaps import containments
 from ragsieve.features.ragged import Ragged
+from ragsieve.features.vocabulary import Vocabulary
 from ragsieve.records import Provenance
 
 TOKENS_EXAMINED = 600
-
-
-class Vocabulary:
-    """Tokens by number, in order of first appearance; grows as texts are read.
-
-    :param known: tokens of an earlier corpus, in their order.
-    """
-
-    def __init__(self, known: Sequence[str] = ()) -> None:
-        self._ids: dict[str, int] = {token: place for place, token in enumerate(known)}
-        if len(self._ids) != len(known):
-            raise ValueError("a vocabulary holds each token once")
-
-    def __len__(self) -> int:
-        return len(self._ids)
-
-    def ids(self, found: Sequence[str]) -> npt.NDArray[np.int32]:
-        """The numbers of tokens; new ones are added."""
-        known = self._ids
-        return np.array([known.setdefault(token, len(known)) for token in found], dtype=np.int32)
-
-    @property
-    def tokens(self) -> tuple[str, ...]:
-        """Every token, by number."""
-        return tuple(self._ids)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -81,17 +58,18 @@ class TextFeatures:
         :param others: shape (n,), rows.
         :returns: shape (n,), in [0, 1]; 0 where either text has no word.
         """
-        own = self.words[row]
-        parts = [self.words[other] for other in others.tolist()]
-        sizes = np.array([part.size for part in parts], dtype=np.int64)
-        if own.size == 0 or not sizes.any():
-            return np.zeros(sizes.size)
-        joined = np.concatenate(parts)
-        place = np.minimum(np.searchsorted(own, joined), own.size - 1)
-        shared = np.concatenate(([0], np.cumsum(own[place] == joined)))
-        ends = sizes.cumsum()
-        smaller = np.minimum(sizes, own.size)
-        return np.asarray((shared[ends] - shared[ends - sizes]) / np.maximum(1, smaller))
+        return containments(self.words, np.full(others.size, row), others)
+
+    def take(self, rows: npt.NDArray[np.int64]) -> TextFeatures:
+        """The texts in ``rows``, in the order given."""
+        return TextFeatures(
+            self.tokens.take(rows),
+            self.words.take(rows),
+            self.questions[rows],
+            self.mixing[rows],
+            self.hidden[rows],
+            self.origins.take(rows),
+        )
 
 
 def text_features(
@@ -108,24 +86,42 @@ def text_features(
     :param mixes: whether a text mixes scripts without a reason.
     :param hides: evidence of a text's invisible characters.
     """
-    first, words = [], []
-    worded: dict[str, bool] = {}
+    everything: list[int] = []
+    sizes = []
     for text in contents:
         found = tokens(text)
-        first.append(vocabulary.ids(found[:TOKENS_EXAMINED]))
-        distinct = []
-        for token in dict.fromkeys(found):
-            holds = worded.get(token)
-            if holds is None:
-                holds = worded[token] = is_word(token)
-            if holds:
-                distinct.append(fold_number(token))
-        words.append(np.unique(vocabulary.ids(distinct)))
+        sizes.append(len(found))
+        everything.extend(vocabulary.numbers(found))
+    numbers, lengths = np.array(everything, dtype=np.int32), np.array(sizes, dtype=np.int64)
     return TextFeatures(
-        tokens=Ragged.of(first),
-        words=Ragged.of(words),
+        tokens=_beginnings(numbers, lengths),
+        words=_words(numbers, lengths, vocabulary),
         questions=np.array([opens_with_question(text) for text in contents], dtype=np.bool_),
         mixing=np.array([mixes(text) for text in contents], dtype=np.bool_),
         hidden=np.array([hides(text) for text in contents], dtype=np.float64),
         origins=Origins.of(declared),
     )
+
+
+def _beginnings(numbers: npt.NDArray[np.int32], lengths: npt.NDArray[np.int64]) -> Ragged:
+    whole = Ragged(numbers, np.concatenate(([0], np.cumsum(lengths))))
+    if int(lengths.max(initial=0)) <= TOKENS_EXAMINED:
+        return whole
+    return Ragged.of(whole[row][:TOKENS_EXAMINED] for row in range(len(whole)))
+
+
+def _words(
+    numbers: npt.NDArray[np.int32], lengths: npt.NDArray[np.int64], vocabulary: Vocabulary
+) -> Ragged:
+    """The distinct words among the tokens of each text."""
+    # By token number; minus one marks a token that is no word.
+    word = np.full(len(vocabulary), -1, dtype=np.int32)
+    present = np.zeros(len(vocabulary), dtype=np.bool_)
+    present[numbers] = True
+    for number in np.flatnonzero(present).tolist():
+        token = vocabulary.token(number)
+        if is_word(token):
+            word[number] = vocabulary.numbers([fold_number(token)])[0]
+    values = word[numbers]
+    rows = np.repeat(np.arange(lengths.size), lengths)
+    return Ragged.distinct(values[values >= 0], rows[values >= 0], lengths.size)

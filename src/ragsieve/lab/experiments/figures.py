@@ -55,6 +55,9 @@ class CellSummary:
     :param column: the published attack it is set beside; None where there is none.
     :param reason: why there are no figures; None where there are.
     :param remarks: what its figures must be read with.
+    :param judge: who judged its answers; None without answers.
+    :param informative: False where so few unpoisoned questions are answered correctly that its
+        answers say nothing about a defence.
     """
 
     attack: str
@@ -74,6 +77,8 @@ class CellSummary:
     targets: int | None = None
     figures: tuple[Figure, ...] = ()
     remarks: tuple[str, ...] = ()
+    judge: str | None = None
+    informative: bool = True
 
     def figure(self, metric: str) -> Figure | None:
         """The figure of a metric, if there is one."""

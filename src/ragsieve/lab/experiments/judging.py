@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TypeVar, cast
 
+from ragsieve.defense.pipeline import Stage
 from ragsieve.defense.policy import FilterPolicy
-from ragsieve.defense.serial import serial_defense
+from ragsieve.defense.serial import Quarantine, Sieve, serial_defense
 from ragsieve.detectors.corpus import CorpusDetector
 from ragsieve.detectors.query import QueryDetector
 from ragsieve.detectors.rules import CorpusRule, QueryRule
@@ -23,12 +24,15 @@ from ragsieve.lab.experiments.outcome import (
     Score,
     UnavailableError,
 )
-from ragsieve.lab.experiments.spec import Experiment, Kind, Method, MethodKind
+from ragsieve.lab.experiments.pipelines import plan_of
+from ragsieve.lab.experiments.spec import Experiment, Kind, Method, MethodKind, PipelineName
 from ragsieve.lab.experiments.variants import recombined
 from ragsieve.ports import FeatureSource
 from ragsieve.records import FloatArray, Scan, Verdict
 
 _Result = TypeVar("_Result")
+SIEVING = Method(MethodKind.SERIAL, MethodKind.SERIAL, "default")
+"""What sieves in a pipeline that answers."""
 _REFERENCE = Method(MethodKind.RSG, MethodKind.RSG, "default")
 _REMEMBERED = 12  # scans and verdicts of the last indexes
 
@@ -63,6 +67,10 @@ class Judges:
                 Facts("context", "none"),
                 contexts=tuple(_contexts(cases, lambda _, __: (), self._experiment.context)),
             )
+        if method.kind is MethodKind.PIPELINE:
+            plan = plan_of(PipelineName(method.name), self._experiment)
+            # Its contexts are known once it has answered: a retry changes them.
+            return Judged(Facts("context", plan.fingerprint()))
         if method.kind is MethodKind.SERIAL:
             return self._serial(method, cases)
         if method.kind is MethodKind.RSQ:
@@ -215,6 +223,19 @@ class Judges:
                 contexts.append(Context(condition, outcome.ranking.query_id, before, after))
         fingerprint = f"{scanning.fingerprint()}+{rule.fingerprint()}"
         return Judged(Facts("context", fingerprint), contexts=tuple(contexts))
+
+    def sieving(self, case: Case) -> tuple[Stage, Stage]:
+        """Quarantine and sieve of an index, as ``ragsieve ask`` builds them, for a pipeline."""
+        rule = self._parts.query_rule(SIEVING, self._experiment.models)
+        scan = self._scan(self._parts.corpus_rule(SIEVING, self._experiment.models), case, [])
+        policy, detector = FilterPolicy(), QueryDetector(rule, features=self._features(case))
+        quarantine = Quarantine(
+            scan.flagged_at(policy.quarantine_at),
+            scanned_ids=scan.document_ids,
+            on_unavailable=policy.on_unavailable,
+            needed=detector.fewest_documents,
+        )
+        return quarantine, Sieve(detector, policy)
 
     def _features(self, case: Case) -> FeatureSource:
         rule = self._parts.corpus_rule(_REFERENCE, self._experiment.models)

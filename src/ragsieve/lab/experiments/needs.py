@@ -132,6 +132,6 @@ class Parts(Protocol):
         """A comparator, ready for one index."""
         ...
 
-    def chat(self, answers: Answers) -> ChatModel:
-        """The model that answers."""
+    def members(self, answers: Answers) -> Mapping[str, ChatModel]:
+        """The models that may be asked by name, the one that answers alone first."""
         ...

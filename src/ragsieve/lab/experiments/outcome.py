@@ -79,10 +79,15 @@ class Context:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Answer:
-    """A reply and its marks.
+    """A reply, its marks and what it cost.
 
-    :param text: hostile like everything a model says about hostile documents.
+    :param text: hostile like everything a model says about hostile documents; empty where no
+        answer was given.
     :param exact: EM; None, as ``f1``, where there is no reference.
+    :param seconds: what the replies took when they were asked, summed over members.
+    :param stage_seconds: what a pipeline's stages took; None where nobody measured.
+    :param prompt_tokens: as servers counted them; None, as ``completion_tokens``, where none did.
+    :param agreed: whether the panel agreed; None where one member answered alone.
     """
 
     condition: Condition
@@ -93,6 +98,11 @@ class Answer:
     target_supported: bool
     correct_supported: bool
     seconds: float
+    stage_seconds: float | None = None
+    calls: int = 1
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    agreed: bool | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ragsieve import assembly
+from ragsieve.chat.answers import normalized
 from ragsieve.detectors.default_corpus import DefaultCorpusRule
 from ragsieve.detectors.gate import IngestGate
 from ragsieve.detectors.profiles import corpus_rule, query_rule
@@ -22,7 +23,6 @@ from ragsieve.lab.experiments.losses import KeptCausalScorer
 from ragsieve.lab.experiments.needs import Judging, Surrounds, Written
 from ragsieve.lab.experiments.outcome import UnavailableError
 from ragsieve.lab.experiments.spec import Answers, Attack, Experiment, Method, Models
-from ragsieve.lab.qa import normalized
 from ragsieve.ports import CausalScorer, ChatModel, FeatureSource, TextEmbedder
 from ragsieve.records import FloatArray, Ranking, Scan
 from ragsieve.retrieval import rank
@@ -43,7 +43,7 @@ class LabParts:
     :param bench: folder of the dataset called ``bench``.
     :param models_dir: where the embedded models are; the settings' when None.
     :param cache: folder for embeddings, losses and journals of constructions.
-    :param chat: gives the chat model that an experiment names; without it there is none.
+    :param chat: gives the chat models that an experiment names, by name; without it there is none.
     :param note: called with one line about work that takes a while.
     """
 
@@ -53,7 +53,7 @@ class LabParts:
         bench: Path | None,
         models_dir: Path | None,
         cache: Path,
-        chat: Callable[[Answers], ChatModel] | None = None,
+        chat: Callable[[Answers], Mapping[str, ChatModel]] | None = None,
         note: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._bench = bench
@@ -61,6 +61,7 @@ class LabParts:
         self._cache = cache
         self._chat = chat
         self._note = note
+        self._chats: dict[Answers, Mapping[str, ChatModel]] = {}
         self._loaded: dict[str, Loaded] = {}
         self._embedders: dict[str, TextEmbedder] = {}
         self._scorers: dict[Models, CausalScorer | None] = {}
@@ -227,16 +228,18 @@ class LabParts:
             return registry.query_comparator(name, needs)
         return registry.corpus_comparator(name, needs)
 
-    def chat(self, answers: Answers) -> ChatModel:
-        """The chat model the experiment names."""
+    def members(self, answers: Answers) -> Mapping[str, ChatModel]:
+        """The chat models the experiment names; made, and where it says so served, once."""
         if self._chat is None:
-            raise UnavailableError(f"no chat model is at hand for {answers.model!r}")
-        return self._chat(answers)
+            raise UnavailableError(f"no chat model is at hand for {', '.join(answers.names)}")
+        if answers not in self._chats:
+            self._chats[answers] = self._chat(answers)
+        return self._chats[answers]
 
     def _writer(self, experiment: Experiment) -> ChatModel:
         if experiment.answers is None:
             raise UnavailableError("needs a chat model, and the experiment names none")
-        return self.chat(experiment.answers)
+        return next(iter(self.members(experiment.answers).values()))
 
     def embedder(self, retriever: str, *, fresh: bool = False) -> TextEmbedder:
         """The retriever's encoder; with a cache on disk unless time is to be taken."""

@@ -21,6 +21,7 @@ from ragsieve.lab.experiments.spec import (
     MethodKind,
     Models,
     Part,
+    PipelineName,
     Unpoisoned,
     Value,
 )
@@ -202,6 +203,11 @@ def _methods(table: _Table) -> Iterator[Method]:
         yield from _ablations(one)
     for one in table.tables("sweeps"):
         yield from _sweep(one)
+    for name in table.texts("pipelines"):
+        if name not in set(PipelineName):
+            names = ", ".join(PipelineName)
+            raise ConfigError(f"pipelines: expected one of {names}, found {name!r}")
+        yield Method(MethodKind.PIPELINE, name)
     for name in table.texts("comparators"):
         yield Method(MethodKind.COMPARATOR, name)
 
@@ -247,7 +253,9 @@ def _sweep(table: _Table) -> Iterator[Method]:
 def _detector(table: _Table) -> MethodKind:
     kind = table.choice("detector", MethodKind)
     if kind not in _DETECTORS:
-        raise ConfigError("detector: comparators are named in the list `comparators`")
+        raise ConfigError(
+            "detector: comparators are named in the list `comparators`, pipelines in `pipelines`"
+        )
     return kind
 
 
@@ -259,10 +267,12 @@ def _known(profile: str) -> str:
 
 def _answers(table: _Table) -> Answers:
     answers = Answers(
-        model=table.text("model"),
+        model=table.text_or_none("model"),
         base_url=table.text_or_none("base_url"),
         judge=table.choice("judge", JudgeKind, JudgeKind.CONTAINMENT),
         answer_tokens=table.number("answer_tokens", 128),
+        local=table.texts("local"),
+        members=table.texts("members"),
     )
     table.close()
     return answers

@@ -33,6 +33,16 @@ WORDS: Mapping[str, str] = MappingProxyType(
         measures.PLACES_REMOVED: "clean places removed",
         measures.RECALL: "Recall@5, clean index",
         measures.ASR: "ASR",
+        measures.ASR_UNDEFENDED: "ASR, undefended",
+        measures.POISONED_ACCURACY: "accuracy, poisoned",
+        measures.ACCURACY: "accuracy, unpoisoned",
+        measures.ASR_AGREED: "ASR, were answers without agreement withheld",
+        measures.ACCURACY_AGREED: "accuracy, unpoisoned, were answers without agreement withheld",
+        measures.UNANSWERED: "no answer, unpoisoned",
+        measures.ANSWER_SECONDS: "seconds a question, replies, summed over models",
+        measures.STAGE_SECONDS: "seconds a question, stages",
+        measures.ANSWER_CALLS: "replies asked a question",
+        measures.ANSWER_TOKENS: "tokens a question, prompts and replies",
         measures.F1: "F1, poisoned",
         measures.EM: "EM, poisoned",
         measures.CLEAN_F1: "F1, unpoisoned",
@@ -43,7 +53,10 @@ WORDS: Mapping[str, str] = MappingProxyType(
     }
 )
 """What metrics are called."""
-_SECONDS = (measures.MEAN_SECONDS, measures.P95_SECONDS, measures.ATTACK_SECONDS)
+_SECONDS = (
+    measures.MEAN_SECONDS, measures.P95_SECONDS, measures.ATTACK_SECONDS, measures.ANSWER_SECONDS,
+    measures.STAGE_SECONDS,
+)  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -104,16 +117,18 @@ def write_report(
 
 def section_of(summary: Summary) -> Section:
     """An experiment's tables, plots and remarks."""
-    titled = [(metric, WORDS.get(metric, metric)) for metric in summary.metrics]
+    words = [(metric, WORDS.get(metric, metric)) for metric in summary.metrics]
     return Section(
         summary=summary,
         tables=tuple(
             table
-            for metric, title in titled
+            for metric, title in words
             if (table := table_of(summary, metric, title)) is not None
         ),
         times=_time_table(summary),
-        plots=tuple(plots_of(summary, titled)),
+        plots=tuple(
+            plots_of(summary, [(metric, titled(summary, metric, title)) for metric, title in words])
+        ),
         comparisons=tuple(_comparisons(summary)),
         remarks=tuple(_remarks(summary)),
         problems=tuple(
@@ -124,7 +139,10 @@ def section_of(summary: Summary) -> Section:
 
 
 def table_of(summary: Summary, metric: str, title: str) -> Table | None:
-    """A metric's table with the mean over attacks last; None without a figure."""
+    """A metric's table with the mean over attacks last; None without a figure.
+
+    Who judged stands in the title of what a judge decides.
+    """
     cells = [cell for cell in summary.cells if cell.figure(metric) is not None]
     if not cells:
         return None
@@ -158,7 +176,15 @@ def table_of(summary: Summary, metric: str, title: str) -> Table | None:
         texts = [*(_seeds(found, metric) for found in shown), *(_shown(one) for one in averaged)]
         rows.append((method, tuple(texts)))
     columns = (*places, *(f"mean {setting}".strip() for setting in settings))
-    return Table(title, columns, tuple(rows))
+    return Table(titled(summary, metric, title), columns, tuple(rows))
+
+
+def titled(summary: Summary, metric: str, title: str) -> str:
+    """The title with who judged, for what a judge decides."""
+    judges = dict.fromkeys(cell.judge for cell in summary.cells if cell.judge)
+    if metric not in measures.JUDGED or not judges:
+        return title
+    return f"{title} (judge: {visible('; '.join(judges))})"
 
 
 def _time_table(summary: Summary) -> Table | None:
@@ -180,7 +206,13 @@ def _among(cells: Iterable[CellSummary]) -> list[CellSummary]:
 
 def _seeds(cells: Sequence[CellSummary], metric: str) -> str:
     """One figure a seed."""
-    return "; ".join(_shown(cell.figure(metric)) for cell in cells) or "-"
+    return "; ".join(_cell_text(cell, metric) for cell in cells) or "-"
+
+
+def _cell_text(cell: CellSummary, metric: str) -> str:
+    text = _shown(cell.figure(metric))
+    empty = metric in measures.JUDGED and not cell.informative
+    return f"{text} (not informative)" if empty else text
 
 
 def _shown(figure: Figure | None) -> str:
@@ -195,6 +227,8 @@ def _shown(figure: Figure | None) -> str:
 def _number(metric: str, value: float) -> str:
     if metric in _SECONDS:
         return f"{value:.3g} s"
+    if metric == measures.ANSWER_TOKENS:
+        return f"{value:,.0f}"
     text = f"{value:.3f}"
     return text.replace("0.", ".", 1) if text.startswith("0.") else text
 

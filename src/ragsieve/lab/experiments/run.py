@@ -6,26 +6,27 @@ import dataclasses
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from ragsieve.errors import ConfigError, MissingExtraError, ModelFilesError, RagsieveError
-from ragsieve.lab.comparators.base import ControlPoint, GenerationDefense
-from ragsieve.lab.experiments.answering import Examiner, judge_of
+from ragsieve.lab.experiments.answered import Answering
 from ragsieve.lab.experiments.identity import (
     cell_fingerprint,
     code_version,
     data_hash,
     dataset_hash,
 )
-from ragsieve.lab.experiments.judging import Judges
+from ragsieve.lab.experiments.judging import SIEVING, Judges
 from ragsieve.lab.experiments.materials import Materials, Staged
-from ragsieve.lab.experiments.needs import Parts, Surrounds
-from ragsieve.lab.experiments.outcome import Condition, Judged, Status, UnavailableError
+from ragsieve.lab.experiments.needs import Parts
+from ragsieve.lab.experiments.outcome import Judged, Status, UnavailableError
+from ragsieve.lab.experiments.pipelines import plan_of
 from ragsieve.lab.experiments.spec import (
     Cell,
     Experiment,
     Method,
     MethodKind,
+    PipelineName,
     cells_of,
 )
 from ragsieve.lab.experiments.store import PlannedCell, Store
@@ -92,6 +93,7 @@ class _Run:
         self._progress = progress
         self._materials = Materials(experiment, parts, progress.note)
         self._judges: Judges | None = None
+        self._answering: Answering | None = None
         self._data = dataset_hash(self._materials.dataset)
         self._methods: dict[Method, str] = {}
 
@@ -160,41 +162,15 @@ class _Run:
         return status, reason
 
     def _judged(self, cell: Cell, staged: Staged) -> Judged:
-        if self._judges is None:
+        if self._judges is None or self._answering is None:
             self._judges = Judges(
                 self._experiment, self._parts, self._materials.dataset, self._materials.rows
             )
+            self._answering = Answering(
+                self._experiment, self._parts, self._materials, self._judges
+            )
         judged = self._judges.judge(cell.method, staged.poisoned, staged.unpoisoned, staged.targets)
-        answers = self._experiment.answers
-        if answers is None:
-            return judged
-        chat = self._parts.chat(answers)
-        examiner = Examiner(
-            chat=chat,
-            judge=judge_of(answers, chat),
-            targets={target.query.id: target for target in staged.written.targets},
-            references=self._materials.dataset.answers,
-            tokens=answers.answer_tokens,
-        )
-        cases = {Condition.POISONED: staged.poisoned, Condition.UNPOISONED: staged.unpoisoned}
-        if judged.facts.control_point == ControlPoint.GENERATION:
-            found = examiner.from_defense(self._defense(cell, staged), cases)
-        else:
-            found = examiner.from_contexts(judged.contexts, cases)
-        return dataclasses.replace(judged, answers=found, judge=examiner.judge.identity)
-
-    def _defense(self, cell: Cell, staged: Staged) -> GenerationDefense:
-        around = Surrounds(
-            dataset=self._materials.dataset,
-            clean_rows=self._materials.rows,
-            documents=staged.poisoned.documents,
-            rows=staged.poisoned.rows,
-            targets=frozenset(staged.targets),
-            retriever=self._experiment.retriever,
-        )
-        built = self._parts.comparator(cell.method.name, around, self._experiment.models)
-        # Its declared control point is generation.
-        return cast(GenerationDefense, built)
+        return self._answering.answered(cell, staged, judged)
 
     def _fingerprint(self, cell: Cell) -> str:
         attack = self._parts.attack_fingerprint(
@@ -213,11 +189,17 @@ class _Run:
         """Fingerprint of a detector's rule; comparators are built for an index, later."""
         if method not in self._methods:
             models, parts = self._experiment.models, self._parts
-            found = method.name
-            if method.kind in {MethodKind.RSQ, MethodKind.SERIAL}:
-                found += self._tried(lambda: parts.query_rule(method.base, models).fingerprint())
-            if method.kind in {MethodKind.RSG, MethodKind.SERIAL}:
-                found += self._tried(lambda: parts.corpus_rule(method.base, models).fingerprint())
+            found, base, kind = method.name, method.base, method.kind
+            if kind is MethodKind.PIPELINE:
+                plan = plan_of(PipelineName(method.name), self._experiment)
+                found += plan.fingerprint()
+                if plan.name.sieves:
+                    base = SIEVING
+                    kind = base.kind
+            if kind in {MethodKind.RSQ, MethodKind.SERIAL}:
+                found += self._tried(lambda: parts.query_rule(base, models).fingerprint())
+            if kind in {MethodKind.RSG, MethodKind.SERIAL}:
+                found += self._tried(lambda: parts.corpus_rule(base, models).fingerprint())
             self._methods[method] = found
         return self._methods[method]
 
@@ -230,6 +212,8 @@ class _Run:
 
     def _described(self) -> Mapping[str, Any]:
         experiment, dataset = self._experiment, self._materials.dataset
+        answers = experiment.answers
+        asked = {} if answers is None else {"by": answers.names, "tokens": answers.answer_tokens}
         return {
             "experiment": {
                 "name": experiment.name,
@@ -242,6 +226,7 @@ class _Run:
                 "unpoisoned": experiment.unpoisoned,
                 "part": experiment.part,
                 "models": dataclasses.asdict(experiment.models),
+                "answers": asked,
             },
             "dataset": dataset.name,
             "documents": len(dataset.documents),

@@ -50,6 +50,38 @@ class MethodKind(enum.StrEnum):
     RSG = "rsg"
     SERIAL = "serial"
     COMPARATOR = "comparator"
+    PIPELINE = "pipeline"
+
+
+class PipelineName(enum.StrEnum):
+    """A pipeline that answers: what stands between the question and the reply.
+
+    ``larger-k`` hands over twice the context; ``paraphrased`` retrieves for the question in the
+    answering model's other words; neither looks at a document.
+    """
+
+    NONE = "none"
+    LARGER_K = "larger-k"
+    PARAPHRASED = "paraphrased"
+    RING_1 = "ring-1"
+    RING_2 = "ring-2"
+    RING_3 = "ring-3"
+    RINGS = "rings"
+    SIEVE = "sieve"
+    SIEVE_AND_RINGS = "sieve+rings"
+
+    @property
+    def rings(self) -> frozenset[int]:
+        """The rings it has."""
+        if self in {PipelineName.RINGS, PipelineName.SIEVE_AND_RINGS}:
+            return frozenset({1, 2, 3})
+        alone = {PipelineName.RING_1: 1, PipelineName.RING_2: 2, PipelineName.RING_3: 3}
+        return frozenset({alone[self]}) if self in alone else frozenset()
+
+    @property
+    def sieves(self) -> bool:
+        """Whether RSG and RSQ run."""
+        return self in {PipelineName.SIEVE, PipelineName.SIEVE_AND_RINGS}
 
 
 class JudgeKind(enum.StrEnum):
@@ -61,9 +93,9 @@ class JudgeKind(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Method:
-    """One way to judge documents.
+    """One way to judge documents, or to answer.
 
-    :param name: of a comparator; else as ``kind``.
+    :param name: of a comparator or a pipeline; else as ``kind``.
     :param profile: of a detector; empty for the others.
     :param without: evidences left out of the score.
     :param alone: the one evidence that is kept; None for all that ``without`` leaves.
@@ -121,13 +153,39 @@ class Attack:
 class Answers:
     """Who answers from the contexts, and who judges the answers.
 
+    The first of several answers, and judges, where one is needed; all of them are ring 3's panel.
+
     :param model: name the adapter knows; answers are unavailable without it.
+    :param base_url: where ``model`` is served; None for a member of the settings.
+    :param local: pulled models that are served for the run.
+    :param members: members of the settings by name.
     """
 
-    model: str
+    model: str | None = None
     base_url: str | None = None
     judge: JudgeKind = JudgeKind.CONTAINMENT
     answer_tokens: int = 128
+    local: tuple[str, ...] = ()
+    members: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        given = [one for one in (self.model, self.local, self.members) if one]
+        if len(given) != 1:
+            raise ConfigError(
+                f"answers: expected one of model, local and members, found {len(given)} of them"
+            )
+        if self.base_url is not None and self.model is None:
+            raise ConfigError("answers.base_url: expected model beside it")
+        names = self.names
+        if len(set(names)) < len(names):
+            raise ConfigError("answers: a model stands twice; name each once")
+        if self.answer_tokens < 1:
+            raise ConfigError(f"answers.answer_tokens: expected >= 1, found {self.answer_tokens}")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Everyone who may be asked, the one that answers alone first."""
+        return self.local or self.members or ((self.model,) if self.model else ())
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -199,7 +257,11 @@ class Experiment:
             if given is not (self.kind is kind):
                 verb = "needs" if self.kind is kind else "has no use for"
                 raise ConfigError(f"{key}: an experiment of kind {self.kind} {verb} it")
-        if len(set(self.methods)) < len(self.methods):
+        pipelines = any(method.kind is MethodKind.PIPELINE for method in self.methods)
+        if pipelines and self.kind is not Kind.END_TO_END:
+            raise ConfigError(f"pipelines: an experiment of kind {self.kind} has no use for them")
+        # Tables know a method by its title: detector none and pipeline none are one row.
+        if len({method.title for method in self.methods}) < len(self.methods):
             raise ConfigError("a method stands twice; name each once")
 
 

@@ -225,6 +225,11 @@ def _schema(arrow: Any, name: str) -> Any:
             ("target_supported", arrow.bool_()),
             ("correct_supported", arrow.bool_()),
             ("seconds", number),
+            ("stage_seconds", number),
+            ("calls", arrow.int64()),
+            ("prompt_tokens", arrow.int64()),
+            ("completion_tokens", arrow.int64()),
+            ("agreed", arrow.bool_()),
         ]
     else:
         columns = [

@@ -18,7 +18,7 @@ from ragsieve.lab.experiments.figures import (
 )
 from ragsieve.lab.experiments.outcome import Facts, Status
 from ragsieve.lab.experiments.published import Place, beside
-from ragsieve.lab.experiments.spec import Kind
+from ragsieve.lab.experiments.spec import Kind, MethodKind
 from ragsieve.lab.experiments.store import Store
 from ragsieve.lab.intervals import macro
 
@@ -44,10 +44,22 @@ _SHOWN = {
     Kind.APPROXIMATE: (measures.AUROC, measures.DETECTED, measures.REMOVED),
     Kind.END_TO_END: (
         measures.ASR,
+        measures.ACCURACY,
+        measures.ASR_UNDEFENDED,
+        measures.POISONED_ACCURACY,
+        measures.ASR_AGREED,
+        measures.ACCURACY_AGREED,
+        measures.PLACES_REMOVED,
+        measures.POISON_AFTER,
+        measures.UNANSWERED,
         measures.F1,
         measures.EM,
         measures.CLEAN_F1,
         measures.CLEAN_EM,
+        measures.ANSWER_SECONDS,
+        measures.STAGE_SECONDS,
+        measures.ANSWER_CALLS,
+        measures.ANSWER_TOKENS,
     ),
 }
 _AXES = {
@@ -72,8 +84,8 @@ def summarize(folder: Path) -> Summary:
     plan = store.plan()
     described = plan["experiment"]
     kind = Kind(described["kind"])
-    cells = tuple(
-        _cell(store, plan, kind, one["fingerprint"], one["title"]) for one in plan["cells"]
+    cells = _beside_undefended(
+        [_cell(store, plan, kind, one["fingerprint"], one["title"]) for one in plan["cells"]]
     )
     summary = Summary(
         name=described["name"],
@@ -101,6 +113,10 @@ def _facts(plan: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         "models",
         f"causal {described['models']['causal']}, tokens {described['models']['encoder']}",
     )
+    if asked := described.get("answers"):
+        first, *others = asked["by"]
+        words = f"{first}, replies of at most {asked['tokens']} tokens"
+        yield "answers", f"{words}; with it in the panel: {', '.join(others)}" if others else words
     if described["part"] != "all":
         yield "targets", f"{described['part']} of the dataset's targets"
 
@@ -146,7 +162,44 @@ def _cell(
     changed = cell["method"]["without"] or cell["method"]["alone"] or cell["method"]["overrides"]
     if not changed:
         figures = tuple(_compared(one, where) for one in figures)
-    return dataclasses.replace(found, figures=figures, remarks=remarks)
+    empty = _uninformative(figures)
+    return dataclasses.replace(
+        found,
+        figures=figures,
+        remarks=remarks if empty is None else (empty, *remarks),
+        judge=record["judge"],
+        informative=empty is None,
+    )
+
+
+def _beside_undefended(cells: Sequence[CellSummary]) -> tuple[CellSummary, ...]:
+    """Every cell with answers, and beside its rate that of the same attack without a defence."""
+
+    def about(cell: CellSummary) -> tuple[object, ...]:
+        return (cell.attack, cell.count, cell.seed, cell.share, cell.recall)
+
+    rates = {
+        about(cell): cell.figure(measures.ASR) for cell in cells if cell.method == MethodKind.NONE
+    }
+    found = []
+    for cell in cells:
+        rate = rates.get(about(cell)) if cell.figure(measures.ASR) is not None else None
+        if rate is not None:
+            beside_it = dataclasses.replace(rate, metric=measures.ASR_UNDEFENDED, beside=None)
+            cell = dataclasses.replace(cell, figures=(*cell.figures, beside_it))  # noqa: PLW2901
+        found.append(cell)
+    return tuple(found)
+
+
+def _uninformative(figures: Sequence[Figure]) -> str | None:
+    """The remark where answers to unpoisoned questions are mostly wrong."""
+    found = next((one for one in figures if one.metric == measures.ACCURACY), None)
+    if found is None or found.value >= measures.INFORMATIVE:
+        return None
+    return (
+        f"not informative: {found.value:.0%} of the unpoisoned questions are answered correctly, "
+        f"fewer than {measures.INFORMATIVE:.0%}"
+    )
 
 
 def _rows(store: Store, fingerprint: str, record: Mapping[str, Any]) -> measures.Rows:

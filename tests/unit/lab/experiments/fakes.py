@@ -98,10 +98,13 @@ class FakeChat:
 
     def __init__(self):
         self.calls = 0
+        self.asked = []
 
     def reply(self, messages, *, max_tokens):
         self.calls += 1
-        return ChatReply("the thief" if "the thief" in messages[-1].content else "the warden")
+        self.asked.append(messages[-1].content)
+        said = "the thief" if "the thief" in messages[-1].content else "the warden"
+        return ChatReply(said, 20, 2)
 
 
 class FakeParts:
@@ -179,16 +182,20 @@ class FakeParts:
             raise KeyboardInterrupt
         return Longest() if name == "longest" else Crowded()
 
-    def chat(self, answers):
+    def members(self, answers):
         if self.chat_model is None:
             raise UnavailableError("no chat model")
-        return self.chat_model
+        return dict.fromkeys(answers.names, self.chat_model)
 
 
 RSQ = Method(MethodKind.RSQ, "rsq", "default")
 RSG = Method(MethodKind.RSG, "rsg", "default")
 NONE = Method(MethodKind.NONE, "none")
 SERIAL = Method(MethodKind.SERIAL, "serial", "default")
+
+
+def pipeline(name):
+    return Method(MethodKind.PIPELINE, str(name))
 
 
 def comparator(name):

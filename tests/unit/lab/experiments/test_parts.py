@@ -128,9 +128,24 @@ def test_constants_go_to_the_table_of_their_own_detector(parts):
         rule(MethodKind.RSG, "default", "gap_sprad", 1.5)
 
 
-def test_a_chat_model_is_given_or_unavailable(parts):
-    with pytest.raises(UnavailableError, match="'small'"):
-        parts.chat(Answers("small"))
+def test_chat_models_are_given_or_unavailable(parts):
+    with pytest.raises(UnavailableError, match="for small, large"):
+        parts.members(Answers(members=("small", "large")))
+
+
+def test_chat_models_are_made_once_for_what_an_experiment_names(tmp_path):
+    made = []
+
+    def give(answers):
+        made.append(answers)
+        return dict.fromkeys(answers.names, object())
+
+    parts = LabParts(bench=None, models_dir=None, cache=tmp_path, chat=give)
+    both = Answers(local=("a", "b"))
+    assert parts.members(both) is parts.members(Answers(local=("a", "b")))
+    assert list(parts.members(both)) == ["a", "b"]
+    assert parts.members(Answers("a")) is not parts.members(Answers("a", base_url="http://x/v1"))
+    assert made == [both, Answers("a"), Answers("a", base_url="http://x/v1")]
 
 
 def test_losses_are_read_from_disk_the_second_time(tmp_path):
@@ -142,6 +157,5 @@ def test_losses_are_read_from_disk_the_second_time(tmp_path):
     assert np.array_equal(again[0], first[1])
     assert len(again) == 4
     assert scorer.calls == [("a b c", "d e"), ("f g",)]
-    for path in tmp_path.iterdir():
-        path.write_bytes(b"damaged")
-    assert np.array_equal(kept.losses(["d e"])[0], first[1])
+    (tmp_path / "features.sqlite").write_bytes(b"damaged")
+    assert np.array_equal(KeptCausalScorer(scorer, tmp_path).losses(["d e"])[0], first[1])

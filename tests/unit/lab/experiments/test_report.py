@@ -24,6 +24,7 @@ from unit.lab.experiments.fakes import (
     FakeParts,
     comparator,
     experiment,
+    pipeline,
     world,
 )
 
@@ -151,7 +152,10 @@ def test_every_kind_has_its_tables(tmp_path, kind):
     changes = {
         Kind.POISON_SHARE: {"shares": (0.1, 0.2)},
         Kind.APPROXIMATE: {"recalls": (1.0, 0.8)},
-        Kind.END_TO_END: {"answers": Answers("fake")},
+        Kind.END_TO_END: {
+            "answers": Answers(members=("one", "two")),
+            "methods": (pipeline("none"), pipeline("ring-3")),
+        },
         Kind.SWEEP: {
             "methods": tuple(
                 Method(MethodKind.RSG, "rsg", "default", overrides=(("gap_spread", value),))
@@ -166,7 +170,8 @@ def test_every_kind_has_its_tables(tmp_path, kind):
     summary = summary_of(tmp_path, FakeParts(chat=FakeChat()), kind=kind, **changes)
     assert summary.problems == ()
     section = section_of(summary)
-    assert [table.title for table in section.tables] == [WORDS[name] for name in summary.metrics]
+    titles = [table.title.partition(" (judge: ")[0] for table in section.tables]
+    assert titles == [WORDS[name] for name in summary.metrics]
     assert section.plots
 
 

@@ -250,6 +250,7 @@ def test_answers_are_asked_and_marked(tmp_path):
     report = run_experiment(asked, FakeParts(chat=chat), tmp_path)
     assert report.complete
     assert chat.calls == 2 * 2 * 4
+    assert all("[document 5 begins " in asked for asked in chat.asked)
     undefended = store_of(tmp_path).answers(planned(tmp_path)[0])
     marks = {(one.condition, one.target_supported, one.exact) for one in undefended}
     assert marks == {(Condition.POISONED, True, False), (Condition.UNPOISONED, False, True)}

@@ -51,6 +51,9 @@ def test_every_kind_is_shipped():
         (('name = "PR-B"', 'name = "PR-B"\ncounts = [0]'), "at least one document"),
         (("[[detectors]]", "[[detectors]]\n[detectors.x"), "TOML"),
         (('detector = "rsq"', 'detector = "rsq"\n[[detectors]]\ndetector = "rsq"'), "twice"),
+        (('detector = "rsq"', 'detector = "pipeline"'), "pipelines in `pipelines`"),
+        (('dataset = "docstrings"', 'dataset = "d"\npipelines = ["rings"]'), "no use for them"),
+        (('dataset = "docstrings"', 'dataset = "d"\npipelines = ["x"]'), "pipelines: expected one"),
     ],
 )
 def test_mistakes_name_file_and_key(tmp_path, change, words):
@@ -59,6 +62,33 @@ def test_mistakes_name_file_and_key(tmp_path, change, words):
     with pytest.raises(ConfigError, match=words) as caught:
         read_experiment(path)
     assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("answers", "words"),
+    [
+        ("judge = 'chat'", "expected one of model, local and members, found 0"),
+        ("model = 'a'\nlocal = ['b']", "found 2"),
+        ("members = ['a']\nbase_url = 'http://x/v1'", "expected model beside it"),
+        ("local = ['a', 'a']", "stands twice"),
+        ("model = 'a'\nanswer_tokens = 0", "answer_tokens"),
+        ("model = 'a'\nmodels = ['b']", "unknown key 'answers.models'"),
+    ],
+)
+def test_mistakes_about_answers_are_named(tmp_path, answers, words):
+    path = tmp_path / "wrong.toml"
+    text = GOOD.replace('kind = "detection"', 'kind = "end-to-end"')
+    path.write_text(f"{text}[answers]\n{answers}\n", "utf-8")
+    with pytest.raises(ConfigError, match=words):
+        read_experiment(path)
+
+
+def test_detector_none_and_pipeline_none_are_one_row(tmp_path):
+    path = tmp_path / "wrong.toml"
+    text = GOOD.replace('kind = "detection"', 'kind = "end-to-end"\npipelines = ["none"]')
+    path.write_text(text.replace('"rsq"', '"none"') + "[answers]\nmodel = 'a'\n", "utf-8")
+    with pytest.raises(ConfigError, match="twice"):
+        read_experiment(path)
 
 
 def test_a_sweep_gives_every_combination(tmp_path):

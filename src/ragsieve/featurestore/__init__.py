@@ -1,0 +1,1 @@
+"""The feature store: what is known about a text alone is computed once and kept on disk."""

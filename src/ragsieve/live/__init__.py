@@ -1,0 +1,1 @@
+"""A scanned index that documents come to and go from, judged as a scan of all would judge it."""
