@@ -28,7 +28,7 @@ from text_scan import text_figures
 
 HERE = Path(__file__).parent
 _GRAPH = {
-    True: ["--rows", "16000", "--plain-rows", "500", "--repeats", "3"],
+    True: ["--rows", "72000", "--plain-rows", "1000", "--repeats", "1"],
     False: ["--rows", "100000", "--plain-rows", "2000", "--repeats", "3"],
 }
 _QUERY = {True: (4, 1, 3), False: (25, 2, 9)}  # rankings, of them plainly, repeats
