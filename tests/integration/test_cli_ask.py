@@ -128,6 +128,23 @@ def test_scanned_before_and_flagged_then(place, capsys):
     assert stages == ["quarantine", "ingest-guard", "sieve", "retrieval-scorer"]
 
 
+def test_what_the_sieve_lacks_is_said(place, capsys):
+    files = ["--documents", "corpus.jsonl", "--embeddings", "rows.npy"]
+    assert run(["scan", *files, "--output", "p.jsonl", "--state", "kept"]) == 1
+    with Server(majority) as server:
+        ask(server.url, "--defense", "sieve", "--state", "kept")
+        assert "not kept out" in capsys.readouterr().err
+        assert ask(server.url, "--defense", "sieve", "--graph-predictions", "p.jsonl") == 2
+    assert "--state" in capsys.readouterr().err
+
+
+def test_rows_of_another_encoder_are_refused(place, capsys):
+    corpus = read_corpus(place / "corpus.jsonl")
+    write_embeddings(place / "rows.npy", np.eye(len(corpus), 32) + 1, corpus, "another")
+    assert ask("http://127.0.0.1:9/v1", "--defense", "none") == 2
+    assert "another" in capsys.readouterr().err
+
+
 def test_the_guard_blocks_what_holds_a_watched_question(place, capsys):
     write_jsonl(place / "log.jsonl", [{"id": "q", "text": f"{QUESTION}?"}])
     files = ["--documents", "corpus.jsonl", "--output", "g.jsonl", "--watch", "log.jsonl"]

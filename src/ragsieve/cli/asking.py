@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,10 +13,13 @@ import typer
 from ragsieve.asking import Defense, Index, shield
 from ragsieve.cli import options
 from ragsieve.cli.console import Console
+from ragsieve.cli.contexts import check_query_encoder
 from ragsieve.cli.exits import leave
+from ragsieve.cli.known import check_encoder
 from ragsieve.errors import ConfigError
 from ragsieve.files.corpus import read_corpus
 from ragsieve.files.embeddings import read_embeddings
+from ragsieve.files.state import read_state
 from ragsieve.records import Query
 from ragsieve.retrieval import CorpusRetriever
 from ragsieve.settings import Settings, load_settings
@@ -26,7 +29,6 @@ from ragsieve.trishield.trace import Status, trace_fields
 if TYPE_CHECKING:
     from ragsieve.chat.endpoint import ChatEndpoint
     from ragsieve.ports import ChatModel
-    from ragsieve.records import Document, FloatArray
 
 
 def ask(
@@ -75,8 +77,16 @@ def ask(
     models = {"retriever": encoder, "retriever_path": encoder_path, "device": device}
     settings = load_settings(config, models_dir=models_dir, models=models)
     documents = read_corpus(corpus)
-    rows = _rows(console, settings, documents, embeddings)
-    retriever = CorpusRetriever(documents, rows, text_embedder(settings))
+    embedder = text_embedder(settings)
+    if embeddings is None:
+        console.note("no --embeddings: the corpus is embedded now; `ragsieve embed` does it once")
+        rows = embedder.embed_documents([document.content for document in documents])
+    else:
+        rows = read_embeddings(embeddings, documents)
+        check_query_encoder(embeddings, embedder.identity)
+    if defense.sieves:
+        _check_known(console, settings, embeddings, state, graph_predictions)
+    retriever = CorpusRetriever(documents, rows, embedder)
     index = Index(documents, rows, state, graph_predictions)
     with _models(settings, base_url, model, local or [], journal) as members:
         pipeline = shield(settings, defense, index, retriever, members)
@@ -89,17 +99,20 @@ def ask(
     leave(findings=False, partial=trace.status is not Status.ANSWERED)
 
 
-def _rows(
-    console: Console, settings: Settings, documents: Sequence[Document], embeddings: Path | None
-) -> FloatArray:
-    from ragsieve.assembly import text_embedder
-
-    if embeddings is not None:
-        return read_embeddings(embeddings, documents)
-    console.note("no --embeddings: the corpus is embedded now; `ragsieve embed` does it once")
-    with console.progress("embedding", len(documents)) as advance:
-        embedder = text_embedder(settings, progress=advance)
-        return embedder.embed_documents([document.content for document in documents])
+def _check_known(
+    console: Console,
+    settings: Settings,
+    embeddings: Path | None,
+    state: Path | None,
+    predictions: Path | None,
+) -> None:
+    """What the sieve is given must be all it needs, or be said to be less."""
+    if state is not None and embeddings is not None:
+        check_encoder(embeddings, state, read_state(state))
+    if state is not None and predictions is None:
+        console.note("no --graph-predictions: what the scan flagged is not kept out of retrieval")
+    if predictions is not None and state is None and settings.profile == "default":
+        raise ConfigError("--graph-predictions: expected --state beside it, of the same scan")
 
 
 @contextlib.contextmanager

@@ -64,7 +64,7 @@ def filter_contexts(
     as_json: options.AsJson = False,
 ) -> None:
     """Judge each retrieval before generation (RSQ), take flagged candidates out and refill."""
-    from ragsieve.assembly import query_detector
+    from ragsieve.assembly import feature_store, query_detector
 
     console = Console(as_json=as_json)
     for path in filter(None, (output, contexts_output)):
@@ -91,7 +91,8 @@ def filter_contexts(
     )
     rows = read_contexts(input_)
     known = feature_source(settings, state, documents, embeddings)
-    detector = query_detector(settings, known)
+    store = feature_store(settings, note=console.note)
+    detector = query_detector(settings, known, store=store)
     with console.progress("judging retrievals", len(rows)) as advance:
         pipeline = serial_defense(detector, policy=settings.filter, progress=advance, mode=mode)
         outcomes = pipeline.run_many([row.ranking for row in rows])

@@ -8,7 +8,7 @@ from typing import Literal
 
 from ragsieve.cli.console import Console
 from ragsieve.detectors.corpus import CorpusDetector
-from ragsieve.errors import ConfigError
+from ragsieve.errors import ConfigError, InputError
 from ragsieve.records import Document, FloatArray, Scan
 
 
@@ -51,6 +51,10 @@ def scanned(
         from ragsieve.files.graph import read_graph, read_manifest
 
         taken = read_manifest(choice.graph).fingerprint
+        if taken not in {"contents", "ends"}:
+            raise InputError(
+                f"{choice.graph}: its rows' hash was taken by {taken!r}; compute it anew"
+            )
         fingerprint: Literal["contents", "ends"] = "ends" if taken == "ends" else "contents"
         digest = embeddings_digest(survey(choice.embeddings, fingerprint=fingerprint))
         wanted = min(detector.neighbors, max(0, len(corpus) - 1))

@@ -62,7 +62,7 @@ def scan(
     as_json: options.AsJson = False,
 ) -> None:
     """Scan an index before any query (RSG): which documents stand out against their surroundings?"""
-    from ragsieve.assembly import corpus_detector, ingest_gate
+    from ragsieve.assembly import corpus_detector, feature_store, ingest_gate
     from ragsieve.settings import load_settings
 
     console = Console(as_json=as_json)
@@ -90,7 +90,8 @@ def scan(
     else:
         # First, so that a profile without a state is refused before the work.
         gate = ingest_gate(settings, confirm=False) if state is not None else None
-        detector = corpus_detector(settings)
+        store = feature_store(settings, note=console.note)
+        detector = corpus_detector(settings, store=store)
         result = scanned(console, detector, corpus, rows, choice)
         if result.k_used < detector.neighbors:
             console.note(
