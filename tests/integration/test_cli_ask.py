@@ -119,11 +119,11 @@ def test_weights_of_nobody_are_an_error(place, capsys):
 
 def test_scanned_before_and_flagged_then(place, capsys):
     files = ["--documents", "corpus.jsonl", "--embeddings", "rows.npy"]
-    assert run(["scan", *files, "--output", "p.jsonl", "--state", "kept"]) in {0, 1, 3}
+    assert run(["scan", *files, "--output", "p.jsonl", "--state", "kept"]) == 1
     capsys.readouterr()
     with Server(majority) as server:
         more = ["--state", "kept", "--graph-predictions", "p.jsonl", "--json"]
-        assert ask(server.url, "--defense", "all", *more) in {0, 3}
+        assert ask(server.url, "--defense", "all", *more) == 0
     stages = [one["stage"] for one in json.loads(capsys.readouterr().out)["attempts"][0]["stages"]]
     assert stages == ["quarantine", "ingest-guard", "sieve", "retrieval-scorer"]
 
@@ -160,9 +160,12 @@ def test_the_guard_blocks_what_holds_a_watched_question(place, capsys):
 
 def test_the_guard_measures_outliers_against_a_state(place, capsys):
     files = ["--documents", "corpus.jsonl", "--embeddings", "rows.npy"]
-    assert run(["scan", *files, "--output", "p.jsonl", "--state", "kept"]) in {0, 1, 3}
-    assert run(["guard", *files, "--output", "g.jsonl", "--state", "kept"]) in {0, 1}
+    assert run(["scan", *files, "--output", "p.jsonl", "--state", "kept"]) == 1
+    assert run(["guard", *files, "--output", "g.jsonl", "--state", "kept"]) == 1
     rows = [json.loads(line) for line in (place / "g.jsonl").read_text("utf-8").splitlines()]
     assert all(0 <= one["outlier"] <= 1 for one in rows)
+    assert {one["document_id"] for one in rows if one["blocked"]} == {
+        f"d{row}" for row in range(63, 68)
+    }
     assert run(["guard", *files, "--output", "g.jsonl"]) == 2
     assert "--state" in capsys.readouterr().err

@@ -16,6 +16,7 @@ from ragsieve.cli.console import Console
 from ragsieve.cli.contexts import check_query_encoder
 from ragsieve.cli.exits import leave
 from ragsieve.cli.known import check_encoder
+from ragsieve.cli.llm import served_members
 from ragsieve.errors import ConfigError
 from ragsieve.files.corpus import read_corpus
 from ragsieve.files.embeddings import read_embeddings
@@ -131,7 +132,7 @@ def _models(
         if local:
             if base_url is not None:
                 raise ConfigError("--local: expected no --base-url beside it")
-            chosen = _served(settings, local, running)
+            chosen = served_members(local, settings.models_dir, running)
         else:
             chosen = _named(settings, base_url, model)
         asked: dict[str, ChatModel] = {}
@@ -143,17 +144,6 @@ def _models(
             kept = reply_journal(journal)
             asked = {name: JournaledChat(one, kept) for name, one in asked.items()}
         yield asked
-
-
-def _served(
-    settings: Settings, local: list[str], running: contextlib.ExitStack
-) -> dict[str, ChatEndpoint]:
-    from ragsieve.chat.local_server import LocalPanel
-    from ragsieve.cli.llm import local_model
-
-    panel = LocalPanel([local_model(name, settings.models_dir) for name in dict.fromkeys(local)])
-    running.enter_context(panel)
-    return {server.model.name: server.endpoint for server in panel.servers}
 
 
 def _named(settings: Settings, base_url: str | None, model: str | None) -> dict[str, ChatEndpoint]:

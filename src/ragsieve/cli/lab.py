@@ -115,12 +115,9 @@ def _endpoints(
     from ragsieve.assembly import chat_member
 
     if answers.local:
-        from ragsieve.chat.local_server import LocalPanel
-        from ragsieve.cli.llm import local_model
+        from ragsieve.cli.llm import served_members
 
-        panel = LocalPanel([local_model(name, settings.models_dir) for name in answers.local])
-        running.enter_context(panel)
-        return {server.model.name: server.endpoint for server in panel.servers}
+        return served_members(answers.local, settings.models_dir, running)
     if answers.base_url is not None and answers.model is not None:
         return {answers.model: ChatEndpoint(base_url=answers.base_url, model=answers.model)}
     return {name: chat_member(settings, name) for name in answers.names}

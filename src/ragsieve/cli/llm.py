@@ -20,6 +20,7 @@ from ragsieve.errors import BackendError, InputError
 from ragsieve.settings import load_settings
 
 if TYPE_CHECKING:
+    from ragsieve.chat.endpoint import ChatEndpoint
     from ragsieve.chat.local_model import LocalModel
     from ragsieve.chat.local_server import LocalPanel, LocalServer
 
@@ -141,6 +142,21 @@ def _told_to_stop() -> Iterator[threading.Event]:
     finally:
         for number, handler in earlier.items():
             signal.signal(number, handler)
+
+
+def served_members(
+    names: Sequence[str], models_dir: Path, running: contextlib.ExitStack
+) -> dict[str, ChatEndpoint]:
+    """Chat members by name, served by this machine until ``running`` is closed.
+
+    :raises InputError: for a name that is neither a pulled model nor a file.
+    :raises BackendError: when one cannot be served.
+    """
+    from ragsieve.chat.local_server import LocalPanel
+
+    panel = LocalPanel([local_model(name, models_dir) for name in dict.fromkeys(names)])
+    running.enter_context(panel)
+    return {server.model.name: server.endpoint for server in panel.servers}
 
 
 def local_model(name: str, models_dir: Path, *, chat_template: str | None = None) -> LocalModel:
