@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 import enum
+from collections.abc import Sequence
 
 import regex
 
@@ -140,6 +142,7 @@ def hidden_text(text: str) -> HiddenText:
     carriers = _carriers(text, flags)
     directional, reorders = _directional(text)
     spelled = {place for match in _SPELLED.finditer(text) for place in range(*match.span())}
+    joining = _JOINER.search(text) is not None
     found = []
     for match in _CANDIDATE.finditer(text):
         place, character = match.start(), match.group()
@@ -149,7 +152,7 @@ def hidden_text(text: str) -> HiddenText:
             kind = HiddenKind.BIDI
         elif place in flags or _DIRECTIONAL.match(character):
             continue
-        elif place in spelled or not _in_place(text, place):
+        elif place in spelled or not _in_place(text, place, joining=joining):
             kind = HiddenKind.ZERO_WIDTH
         else:
             continue
@@ -186,7 +189,7 @@ def _directional(text: str) -> tuple[set[int], bool]:
     right_to_left = _RIGHT_TO_LEFT.search(text) is not None
     stray = _unbalanced(text) if right_to_left else set(places) - _idle(text)
     overrides = {place for place in places if text[place] in _OVERRIDES}
-    return stray | overrides, any(_turns(text, place) for place in overrides)
+    return stray | overrides, bool(overrides) and _reorders(text, sorted(overrides))
 
 
 def _idle(text: str) -> set[int]:
@@ -212,16 +215,29 @@ def _unbalanced(text: str) -> set[int]:
     return stray.union(opened)
 
 
-def _turns(text: str, place: int) -> bool:
-    """Whether the override at ``place`` shows letters or digits against their own direction."""
-    end = _OVERRIDE_END.search(text, place + 1)
-    inside = text[place + 1 : end.start() if end else len(text)]
-    against = _LEFT_TO_RIGHT if text[place] == _RIGHT_OVERRIDE else _RIGHT_TO_LEFT
-    return sum(1 for _ in against.finditer(inside)) >= _REORDERED_LETTERS
+def _reorders(text: str, overrides: Sequence[int]) -> bool:
+    """Whether an override shows letters or digits against their own direction.
+
+    In one pass over the text, however many overrides it holds.
+    """
+    ends = [match.start() for match in _OVERRIDE_END.finditer(text)]
+    leftward = [match.start() for match in _RIGHT_TO_LEFT.finditer(text)]
+    rightward = [match.start() for match in _LEFT_TO_RIGHT.finditer(text)]
+    for place in overrides:
+        after = bisect.bisect_right(ends, place)
+        end = ends[after] if after < len(ends) else len(text)
+        against = rightward if text[place] == _RIGHT_OVERRIDE else leftward
+        inside = bisect.bisect_left(against, end) - bisect.bisect_right(against, place)
+        if inside >= _REORDERED_LETTERS:
+            return True
+    return False
 
 
-def _in_place(text: str, place: int) -> bool:
-    """Whether the neighbours of a zero-width character give it something to do."""
+def _in_place(text: str, place: int, *, joining: bool) -> bool:
+    """Whether the neighbours of a zero-width character give it something to do.
+
+    :param joining: whether the text has letters of a script that joiners belong to.
+    """
     character = text[place]
     before, after = text[place - 1 : place] if place else "", text[place + 1 : place + 2]
     if character in _SPACING:
@@ -230,7 +246,7 @@ def _in_place(text: str, place: int) -> bool:
         return True
     if character in _JOINERS and not (_is_word(before) and _is_word(after)):
         crowded = before in _JOINERS and after in _JOINERS
-        return not crowded and _JOINER.search(text) is not None
+        return not crowded and joining
     code = ord(character)
     if code in _OPERATORS:
         return _is_operand(text, place)
