@@ -1,0 +1,1 @@
+"""Findings handed to other tools: JSON lines, SARIF, OCSF and one page of HTML."""
