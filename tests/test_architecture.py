@@ -11,9 +11,20 @@ from pathlib import Path
 import pytest
 
 import ragsieve
+from ragsieve.errors import MissingExtraError
 
 ROOT = Path(ragsieve.__file__).parent
-GROUND = {"errors", "records", "outcomes", "ports", "display", "_jsonl", "_atomic", "_extras"}
+GROUND = {
+    "errors",
+    "records",
+    "outcomes",
+    "cases",
+    "ports",
+    "display",
+    "_jsonl",
+    "_atomic",
+    "_extras",
+}
 ALLOWED = {
     "evidence": GROUND,
     "features": GROUND | {"evidence"},
@@ -28,8 +39,15 @@ ALLOWED = {
     "backends": GROUND,
     "testing": GROUND,
     "chat": GROUND,
-    "trishield": GROUND | {"evidence", "features", "detectors", "defense", "chat"},
+    "declared": GROUND,
+    "trishield": GROUND | {"declared", "evidence", "features", "detectors", "defense", "chat"},
     "explain": GROUND | {"evidence"},
+    "connectors": GROUND,
+    "ledger": GROUND,
+    "policy": GROUND | {"declared"},
+    "calibration": GROUND | {"policy"},
+    "findings": GROUND,
+    "remediation": GROUND | {"connectors", "ledger", "policy"},
     "retrieval": GROUND | {"evidence"},
     "settings": GROUND | {"detectors", "defense", "chat", "trishield", "featurestore"},
     "assembly": GROUND
@@ -49,9 +67,22 @@ ALLOWED = {
     },
 }
 ALLOWED["asking"] = ALLOWED["assembly"] | {"assembly"}
+ALLOWED["integrations"] = ALLOWED["asking"] | {"asking"}
+ALLOWED["auditing"] = ALLOWED["asking"] | {
+    "asking",
+    "connectors",
+    "ledger",
+    "policy",
+    "findings",
+    "remediation",
+    "explain",
+}
+ALLOWED["service"] = ALLOWED["auditing"] | {"auditing", "calibration", "retrieval", ""}
 ALLOWED["lab"] = ALLOWED["asking"] | {"asking", "explain", "retrieval", "testing", ""}
-ALLOWED["cli"] = ALLOWED["lab"] | {"lab", "bench", "graphs"}
+ALLOWED["cli"] = ALLOWED["lab"] | ALLOWED["service"] | {"lab", "bench", "graphs", "service"}
 LABEL_WORDS = ("poison", "label")
+# Prometheus calls the dimensions of a metric so; the service judges nothing by itself.
+LABEL_ROOMS = {"lab", "cli", "service"}
 
 
 def modules():
@@ -144,7 +175,7 @@ def test_nothing_prints():
 
 def test_label_words_stay_in_the_lab():
     for path, parts in modules():
-        if parts[0] in {"lab", "cli"}:
+        if parts[0] in LABEL_ROOMS:
             continue
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             name = getattr(node, "id", getattr(node, "attr", getattr(node, "arg", None)))
@@ -193,7 +224,7 @@ def words_of(tree):
 def test_label_words_stand_in_no_name_and_no_string_outside_the_lab():
     seen = 0
     for path, parts in modules():
-        if parts[0] in {"lab", "cli"}:
+        if parts[0] in LABEL_ROOMS:
             continue
         found = list(words_of(ast.parse(path.read_text("utf-8"))))
         seen += len(found)
@@ -238,7 +269,12 @@ def test_only_the_command_line_talks_to_the_terminal():
     "name", [name_of(parts) for _, parts in modules() if parts != ("__main__",)]
 )
 def test_every_module_is_documented_and_imports_alone(name):
-    module = importlib.import_module(name)
+    try:
+        module = importlib.import_module(name)
+    except MissingExtraError:
+        # Subclasses of a framework's classes cannot be defined without the framework.
+        assert name.startswith("ragsieve.integrations.")
+        return
     assert (module.__doc__ or "").strip().endswith((".", "?")) or "::" in module.__doc__
 
 

@@ -78,5 +78,8 @@ def test_links_lead_somewhere(page):
 def test_every_command_is_documented():
     text = "\n".join(page.read_text("utf-8") for page in PAGES)
     commands = "embed retrieve scan filter quarantine guard ask answer evaluate ablate explain lab "
-    for command in (commands + "features models llm demo doctor live bench graph").split():
+    for command in (
+        commands
+        + "features models llm demo doctor live bench graph calibrate findings store rollback audit "
+    ).split():
         assert f"ragsieve {command}" in text or f"`{command}`" in text, command

@@ -11,8 +11,11 @@ import typer
 from ragsieve.cli import (
     answering,
     asking,
+    auditing,
     benching,
+    calibrating,
     contexts,
+    custody,
     demonstration,
     doctor,
     embedding,
@@ -20,6 +23,7 @@ from ragsieve.cli import (
     explanation,
     features,
     filtering,
+    findings,
     graphs,
     guarding,
     lab,
@@ -27,6 +31,7 @@ from ragsieve.cli import (
     llm,
     models,
     scanning,
+    serving,
 )
 from ragsieve.cli.console import Console
 from ragsieve.cli.exits import BAD_INPUT
@@ -49,6 +54,7 @@ app.command()(contexts.quarantine)
 app.command()(guarding.guard)
 app.command()(asking.ask)
 app.command()(answering.answer)
+app.command()(calibrating.calibrate)
 app.command()(evaluation.evaluate)
 app.command()(evaluation.ablate)
 app.command()(explanation.explain)
@@ -56,6 +62,12 @@ app.add_typer(models.app, name="models")
 app.add_typer(llm.app, name="llm")
 app.add_typer(features.app, name="features")
 app.add_typer(live.app, name="live")
+app.command()(serving.serve)
+app.add_typer(serving.keys, name="keys")
+app.add_typer(findings.app, name="findings")
+app.add_typer(custody.app, name="store")
+app.command()(custody.rollback)
+app.add_typer(auditing.app, name="audit")
 app.add_typer(lab.app, name="lab")
 app.command()(benching.bench)
 app.command()(demonstration.demo)

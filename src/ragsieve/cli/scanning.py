@@ -11,11 +11,13 @@ import typer
 
 from ragsieve._atomic import check_distinct, check_writable
 from ragsieve._jsonl import write_jsonl
+from ragsieve.cli import ledgers as stores
 from ragsieve.cli import options
 from ragsieve.cli.console import Console
 from ragsieve.cli.exits import leave
 from ragsieve.cli.known import check_encoder
 from ragsieve.cli.neighbors import NeighborChoice, scanned
+from ragsieve.cli.storing import StoreChoice, scan_address
 from ragsieve.detectors.campaigns import Budgeted, Campaign, campaigns, cut
 from ragsieve.errors import ConfigError
 from ragsieve.explain import MEANING
@@ -32,9 +34,32 @@ _NAMED = 4
 
 
 def scan(
-    documents: options.Documents,
-    embeddings: options.Embeddings,
-    output: options.Output,
+    address: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[STORE]",
+            help="Address of a vector store to scan in place of files: chroma://, qdrant://, "
+            "lancedb://, postgresql://, faiss:// or milvus://.",
+        ),
+    ] = None,
+    documents: Annotated[
+        Path | None, typer.Option(help="Corpus, one JSON object a line; with --embeddings.")
+    ] = None,
+    embeddings: Annotated[
+        Path | None, typer.Option(help="Embeddings (.npy), one row a document in corpus order.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="File to write; replaced only when complete.")
+    ] = None,
+    apply: stores.Apply = False,
+    ledger: stores.LedgerUrl = None,
+    policy: stores.PolicyFile = None,
+    tenant: stores.Tenant = None,
+    actor: stores.Actor = None,
+    embed: stores.Embed = False,
+    vectors_by: stores.VectorsBy = None,
+    allow_moving: stores.AllowMoving = False,
+    work: stores.Work = None,
     state: Annotated[
         Path | None, typer.Option(help="Folder to keep what later batches and queries need.")
     ] = None,
@@ -61,11 +86,39 @@ def scan(
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Scan an index before any query (RSG): which documents stand out against their surroundings?"""
+    """Scan an index before any query (RSG): which documents stand out against their surroundings?
+
+    Of files, or of a vector store. A store is only read unless --apply is given; what was found
+    is written to the ledger.
+    """
     from ragsieve.assembly import corpus_detector, feature_store, ingest_gate
     from ragsieve.settings import load_settings
 
     console = Console(as_json=as_json)
+    if address is not None:
+        _only_files(
+            documents=documents, embeddings=embeddings, state=state, against=against, graph=graph
+        )
+        settings = load_settings(
+            config,
+            profile=profile,
+            models_dir=models_dir,
+            models={"causal": causal_model, "device": device},
+            features={"store": features},
+            ledger={"url": ledger, "actor": actor, "policy": policy},
+        )
+        there = StoreChoice(address, tenant, apply, embed, vectors_by, allow_moving, work, output)
+        scan_address(console, settings, there)
+        return
+    if documents is None or embeddings is None or output is None:
+        raise ConfigError(
+            "expected the address of a store, or --documents, --embeddings and --output"
+        )
+    if apply or ledger is not None or tenant is not None or embed or work is not None:
+        raise ConfigError(
+            "--apply, --ledger, --tenant, --embed and --work belong to the scan of a store; "
+            "give its address"
+        )
     check_writable(output)
     kept = against if update else state
     check_distinct([output, kept], [documents, embeddings, graph])
@@ -107,6 +160,13 @@ def scan(
     console.result(scan_fields(result, found, budget), scan_lines(result, found))
     counts = Counter(result.decisions)
     leave(findings=bool(counts[Decision.FLAGGED]), partial=bool(counts[Decision.UNDECIDED]))
+
+
+def _only_files(**given: Path | None) -> None:
+    """Refuse the options of files beside the address of a store."""
+    wrong = [f"--{name}" for name, value in given.items() if value is not None]
+    if wrong:
+        raise ConfigError(f"{', '.join(wrong)}: a store has its own; leave out what is for files")
 
 
 def _check_choices(state: Path | None, against: Path | None, *, update: bool) -> None:
