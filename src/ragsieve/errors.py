@@ -10,6 +10,7 @@
     ├─ ConfigError (ValueError)       unknown key, impossible value
     ├─ OutputError (OSError)          a result cannot be written
     ├─ MissingExtraError (ImportError)  an optional dependency is not installed
+    ├─ StoreError (RuntimeError)      a vector store or the ledger failed
     └─ BackendError (RuntimeError)    a model failed
        └─ ModelFilesError             model files are missing or damaged
 """
@@ -70,3 +71,7 @@ class BackendError(RagsieveError, RuntimeError):
 
 class ModelFilesError(BackendError):
     """Model files are missing, incomplete or damaged."""
+
+
+class StoreError(RagsieveError, RuntimeError):
+    """A vector store or the ledger failed, or does not hold what was expected."""

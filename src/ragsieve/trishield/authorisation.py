@@ -16,10 +16,10 @@ from typing import ClassVar
 from urllib.parse import urlsplit
 
 from ragsieve.chat.answers import names, normalized
+from ragsieve.declared import matches, read_declared
 from ragsieve.errors import ConfigError
 from ragsieve.features.origins import days_of
 from ragsieve.records import Document
-from ragsieve.trishield.declared import matches, read_declared
 from ragsieve.trishield.words import voices
 
 SOURCES, INDEPENDENCE, VALIDITY = "source_authorisation", "independent_sources", "validity"

@@ -6,9 +6,9 @@ import dataclasses
 from pathlib import Path
 from typing import ClassVar
 
+from ragsieve.declared import matches, read_declared
 from ragsieve.errors import ConfigError
 from ragsieve.records import Provenance
-from ragsieve.trishield.declared import matches, read_declared
 
 NEUTRAL_TRUST = 0.5
 

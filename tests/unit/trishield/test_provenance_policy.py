@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ragsieve import ConfigError, Provenance
-from ragsieve.trishield.declared import matches
+from ragsieve.declared import matches
 from ragsieve.trishield.provenance_policy import (
     ProvenancePolicy,
     SourceRule,

@@ -1,0 +1,1 @@
+"""From a finding to a measure, by rules that an operator declares."""
