@@ -6,6 +6,7 @@ from stores.makers import DIMENSION, Maker
 
 
 def create(folder, rows, *, whole=False, metric="COSINE"):
+    from milvus_lite.server_manager import server_manager_instance
     from pymilvus import MilvusClient
 
     path = folder / "milvus.db"
@@ -31,6 +32,8 @@ def create(folder, rows, *, whole=False, metric="COSINE"):
     for start in range(0, len(lines), 1_000):
         client.insert("docs", lines[start : start + 1_000])
     client.close()
+    # Closing a client leaves the file locked to other processes.
+    server_manager_instance.release_server(str(path))
     return f"milvus://{path}?collection=docs"
 
 

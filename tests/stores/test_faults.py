@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 import time
@@ -11,13 +13,16 @@ import numpy as np
 import pytest
 
 from ragsieve.cases import Remediation
+from ragsieve.connectors import open_store
 from ragsieve.errors import StoreError
 from ragsieve.ledger import open_ledger
-from ragsieve.remediation.recovery import recover
+from ragsieve.ledger.records import ScanState
+from ragsieve.remediation.recovery import end_interrupted_scans, recover
 from ragsieve.remediation.rollback import roll_back
 from stores import changing
 from stores.makers import all_makers
 from stores.makers_pgvector import create_plain, database, server
+from stores.planted import PLANTED, rows_of
 
 pytestmark = [pytest.mark.stores, pytest.mark.timeout(240)]
 
@@ -34,7 +39,7 @@ def start(store, ledger, bundles, what, ids, folder, *, scan_id="scan1", limit_b
         [sys.executable, WORKER, store, ledger, bundles, what, scan_id, listed, *limit],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env={"PYTHONPATH": PATH, "HOME": str(folder), "PATH": ""},
+        env={**os.environ, "PYTHONPATH": PATH, "HOME": str(folder)},
         text=True,
     )
 
@@ -113,6 +118,49 @@ def test_kill_at_random_points(maker, opened, ledger_url, tmp_path):
         if what == "rollback":
             with open_ledger(ledger_url, actor="op") as ledger:
                 assert ledger.states.items(states=[Remediation.QUARANTINED]) == ()
+
+
+@pytest.mark.parametrize("scheme", ["faiss", "postgresql", "lancedb"])
+def test_a_scan_killed_at_random_points(scheme, tmp_path):
+    """The whole command, from reading the store to hiding rows and writing the ledger."""
+    maker = next(one for one in all_makers() if one.scheme.startswith(scheme) and one.lossless)
+    rows = rows_of(maker)
+    address = maker.create(tmp_path, rows)
+    url = f"sqlite:///{tmp_path}/ledger.sqlite"
+    command = [sys.executable, "-m", "ragsieve", "scan", address, "--apply", "--ledger", url]
+    whole = subprocess.run(
+        [*command[:-1], f"{tmp_path}/other.sqlite", "--dry-run"], capture_output=True, check=False
+    )
+    assert whole.returncode == 1, whole.stderr
+    connector = open_store(address)
+    before = contents(connector)
+    connector.close()
+    chance = np.random.default_rng(11)
+    for _ in range(5):
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        time.sleep(chance.uniform(1.0, 3.5))
+        process.kill()
+        process.communicate()
+        with open_ledger(url, actor="op") as ledger:
+            custody = changing.custody_of(address, ledger, tmp_path / "bundles")
+            recover(custody, older_than_seconds=0)
+            end_interrupted_scans(custody, older_than_seconds=0)
+            check_agreement(custody, before)
+            custody.connector.close()
+    last = subprocess.run([*command, "--json"], capture_output=True, check=False, text=True)
+    assert last.stdout, last.stderr
+    done = json.loads(last.stdout)
+    assert set(done["hidden"]) | set(done["already_hidden"]) == set(done["quarantine"])
+    assert {row.id for row in rows[:PLANTED]} <= set(done["quarantine"])
+    with open_ledger(url, actor="op") as ledger:
+        custody = changing.custody_of(address, ledger, tmp_path / "bundles")
+        check_agreement(custody, before)
+        assert ledger.scans.all(state=ScanState.RUNNING) == ()
+        # One waiting finding for each document, however often it was found.
+        page = ledger.incidents.queue(limit=500)
+        places = [one.incident.place.document_id for one in page.entries]
+        assert len(places) == len(set(places)) == done["findings"]
+        custody.connector.close()
 
 
 def test_a_retriever_honours_every_state(maker, opened, ledger_url, tmp_path):
@@ -207,8 +255,6 @@ def opened_full(tmp_path):
     maker = next(one for one in all_makers() if one.scheme.startswith("postgresql"))
     rows = make_rows(maker, 400)
     address = create_plain(tmp_path, rows)
-    from ragsieve.connectors import open_store
-
     connector = open_store(address)
     before = contents(connector)
     connector.close()
@@ -216,7 +262,6 @@ def opened_full(tmp_path):
 
 
 def test_the_database_goes_and_comes_back(tmp_path):
-    from ragsieve.connectors import open_store
     from stores.makers import make_rows
 
     maker = next(one for one in all_makers() if one.scheme.startswith("postgresql"))

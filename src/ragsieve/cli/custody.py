@@ -39,6 +39,7 @@ app = typer.Typer(
 )
 
 _SETTLE_AFTER_SECONDS = 120.0
+_SCAN_ENDS_AFTER_SECONDS = 86_400.0
 
 
 @app.command()
@@ -153,6 +154,9 @@ def recover(
     older_than_seconds: Annotated[
         float, typer.Option(min=0, help="Leave younger intents to whoever is at work.")
     ] = _SETTLE_AFTER_SECONDS,
+    scans_older_than_seconds: Annotated[
+        float, typer.Option(min=0, help="Scans begun longer ago that still run count as dead.")
+    ] = _SCAN_ENDS_AFTER_SECONDS,
     ledger: LedgerUrl = None,
     tenant: Tenant = None,
     actor: Actor = None,
@@ -160,16 +164,19 @@ def recover(
     as_json: options.AsJson = False,
 ) -> None:
     """Settle what an interrupted command left open, by what the store shows."""
+    from ragsieve.remediation.recovery import end_interrupted_scans
     from ragsieve.remediation.recovery import recover as settle
 
     console = Console(as_json=as_json)
     with _custody(ledger_settings(config, ledger, actor), store, tenant) as custody:
         found = settle(custody, older_than_seconds=older_than_seconds)
+        ended = end_interrupted_scans(custody, older_than_seconds=scans_older_than_seconds)
     console.result(
-        dataclasses.asdict(found),
+        dataclasses.asdict(found) | {"interrupted_scans": list(ended)},
         [
             f"{len(found.confirmed):,} had happened and are confirmed, {len(found.abandoned):,} "
-            f"had not and are abandoned, {len(found.waiting):,} are too young to be touched."
+            f"had not and are abandoned, {len(found.waiting):,} are too young to be touched; "
+            f"{len(ended):,} scans were interrupted."
         ],
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,7 @@ from ragsieve.connectors.exchange import (
     unique,
 )
 from ragsieve.connectors.hashing import ids_fingerprint
+from ragsieve.connectors.milvus_local import leave, opened_client
 from ragsieve.connectors.milvus_schema import Schema, read_schema
 from ragsieve.connectors.nearest import DISTANCES, exact_nearest
 from ragsieve.display import visible
@@ -92,7 +93,13 @@ def open_store(address: StoreAddress) -> MilvusStore:
     if address.option("database"):
         place["db_name"] = address.option("database")
     with telling(address.public, "opening; another process may have it open"):
-        client = pymilvus.MilvusClient(**place)
+        client = opened_client(pymilvus.MilvusClient, place, address.path)
+
+    def let_go() -> None:
+        client.close()
+        if address.path is not None:
+            leave(address.path)
+
     try:
         return MilvusStore(
             client,
@@ -104,21 +111,22 @@ def open_store(address: StoreAddress) -> MilvusStore:
                 "text": address.fields.text,
             },
             local=address.path is not None,
-            owned=True,
+            on_close=let_go,
         )
     except BaseException:
-        client.close()
+        let_go()
         raise
 
 
 class MilvusStore:
     """One collection; see `connectors.contract.Connector`.
 
-    :param client: an open ``pymilvus.MilvusClient``; left open by `close` unless ``owned``.
+    :param client: an open ``pymilvus.MilvusClient``; left open by `close`.
     :param collection: its name.
     :param address: shown and kept in ledgers.
     :param declared: names of the fields ``id``, ``vector`` and ``text`` that are not to be guessed.
     :param local: whether it is a file of Milvus Lite.
+    :param on_close: what `close` does beside giving back memory.
     :raises StoreError: when there is no such collection, or one without ids, texts or vectors.
     """
 
@@ -130,11 +138,11 @@ class MilvusStore:
         address: str | None = None,
         declared: Mapping[str, str | None] | None = None,
         local: bool = True,
-        owned: bool = False,
+        on_close: Callable[[], None] | None = None,
     ) -> None:
         self.client, self.collection = client, collection
         self._address = address or f"milvus://client/{collection}"
-        self._local, self._owned, self._closed = local, owned, False
+        self._local, self._on_close, self._closed = local, on_close, False
         with self._telling("opening"):
             if not client.has_collection(collection):
                 known = ", ".join(sorted(client.list_collections())) or "none"
@@ -267,8 +275,8 @@ class MilvusStore:
             if self._loaded and not self._local:
                 # It was at rest before, and takes no memory of the server after.
                 self.client.release_collection(self.collection)
-            if self._owned:
-                self.client.close()
+            if self._on_close is not None:
+                self._on_close()
 
     def _load(self) -> bool:
         state = self.client.get_load_state(self.collection)["state"]

@@ -8,11 +8,17 @@ from collections.abc import Sequence
 
 from ragsieve.cases import Remediation
 from ragsieve.ledger.faults import StaleStateError
-from ragsieve.ledger.records import QuarantineItem
+from ragsieve.ledger.records import QuarantineItem, ScanState
 from ragsieve.remediation.custody import Custody
 
 SETTLE_AFTER_SECONDS = 120.0
 """An intent younger than this may belong to a process that is still at work."""
+
+
+SCAN_ENDS_AFTER_SECONDS = 86_400.0
+"""A scan that began longer ago than this is taken for dead."""
+
+_MOST_SCANS = 10_000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -66,6 +72,36 @@ def recover(custody: Custody, *, older_than_seconds: float = SETTLE_AFTER_SECOND
         except StaleStateError:
             elsewhere.append(name)
     return Recovered(tuple(confirmed), tuple(abandoned), waiting, tuple(elsewhere))
+
+
+def end_interrupted_scans(
+    custody: Custody, *, older_than_seconds: float = SCAN_ENDS_AFTER_SECONDS
+) -> tuple[str, ...]:
+    """Write down as failed the scans of one collection that run no more; their ids.
+
+    What they found stays, and what they hid can be rolled back.
+
+    :param older_than_seconds: a scan begun later may still be at work.
+    :raises StoreError: when the ledger fails.
+    """
+    ledger = custody.ledger
+    limit = ledger.now() - datetime.timedelta(seconds=older_than_seconds)
+    running = ledger.scans.all(
+        tenant=custody.tenant,
+        store=custody.connector.address,
+        state=ScanState.RUNNING,
+        limit=_MOST_SCANS,
+    )
+    ended = []
+    for one in running:
+        if one.started > limit:
+            continue
+        try:
+            ledger.scans.fail(one.start.id, note="interrupted", tenant=custody.tenant)
+        except StaleStateError:
+            continue
+        ended.append(one.start.id)
+    return tuple(ended)
 
 
 def _happened(custody: Custody, items: Sequence[QuarantineItem]) -> frozenset[str]:

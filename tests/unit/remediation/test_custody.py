@@ -14,10 +14,10 @@ from ragsieve.connectors.contract import Capabilities
 from ragsieve.errors import InputError, StoreError
 from ragsieve.ledger import open_ledger
 from ragsieve.ledger.faults import NotKeptError, StaleStateError
-from ragsieve.ledger.records import ScanStart, Target
+from ragsieve.ledger.records import ScanStart, ScanState, Target
 from ragsieve.records import Document
 from ragsieve.remediation.custody import Custody
-from ragsieve.remediation.recovery import recover
+from ragsieve.remediation.recovery import end_interrupted_scans, recover
 from ragsieve.remediation.rollback import roll_back
 
 NAMES = [f"d{place}" for place in range(6)]
@@ -233,6 +233,13 @@ def test_a_rollback_that_died_goes_on_where_it_stood(custody, step, when):
     assert store.hidden == {}
     assert set(store.rows) == set(NAMES)
     assert custody.ledger.audit.verify().intact
+
+
+def test_a_scan_that_runs_no_more_is_written_down_as_failed(custody):
+    assert end_interrupted_scans(custody) == ()
+    assert end_interrupted_scans(custody, older_than_seconds=0) == ("scan1",)
+    assert custody.ledger.scans.get("scan1").state is ScanState.FAILED
+    assert end_interrupted_scans(custody, older_than_seconds=0) == ()
 
 
 def test_tenants_do_not_see_each_other(custody):
