@@ -102,6 +102,9 @@ class MemoryStore:
 
         return self._changing(change)
 
+    def prepare(self):
+        pass
+
     def retrieval_filter(self):
         return lambda name: name not in self.hidden
 

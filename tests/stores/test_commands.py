@@ -32,6 +32,7 @@ def test_a_store_is_scanned_from_end_to_end(maker, tmp_path, capsys):
         assert "0.85" in capsys.readouterr().err
         assert call("findings", "list", *ledger)[1]["total"] == 0
         return
+    assert call("store", "prepare", address)[1]["filter"] != "None"
     code, dry = call("scan", address, *ledger)
     assert code == 1
     assert planted <= set(dry["quarantine"])

@@ -62,6 +62,21 @@ def marks(store: Address, as_json: options.AsJson = False) -> None:
 
 
 @app.command()
+def prepare(store: Address, as_json: options.AsJson = False) -> None:
+    """Add what hiding needs to the store, and print the filter your retriever is to use."""
+    from ragsieve.connectors.opening import open_store
+
+    console = Console(as_json=as_json)
+    with contextlib.closing(open_store(store)) as connector:
+        connector.prepare()
+        address, served = connector.address, repr(connector.retrieval_filter())
+    console.result(
+        {"store": address, "filter": served},
+        [f"{address} is ready. Its own search leaves hidden rows out with the filter:", served],
+    )
+
+
+@app.command()
 def quarantine(
     store: Address,
     ids: Ids,

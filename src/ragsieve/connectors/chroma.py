@@ -156,6 +156,9 @@ class ChromaConnector:
                 )
         return tuple(item.row.id for item in missing)
 
+    def prepare(self) -> None:
+        """Nothing to add here; see the contract."""
+
     def retrieval_filter(self) -> Any:
         """For ``collection.query(where=...)``; joined to another by ``{"$and": [...]}``."""
         return {FLAG: {"$ne": True}}

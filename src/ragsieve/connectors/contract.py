@@ -179,6 +179,15 @@ class Connector(Protocol):
         """
         ...
 
+    def prepare(self) -> None:
+        """Add what hiding needs, such as columns, before anything is hidden; harmless twice.
+
+        A filter that is written into another program is valid from then on.
+
+        :raises StoreError: when it cannot be added.
+        """
+        ...
+
     def retrieval_filter(self) -> Any:
         """What the store's own search takes to leave hidden rows out, in its native form."""
         ...

@@ -242,6 +242,9 @@ class FaissStore:
                 self._write(found, lines, {**marks, **back})
             return tuple(item.row.id for item in missing)
 
+    def prepare(self) -> None:
+        """Nothing to add here; see the contract."""
+
     def retrieval_filter(self) -> Any:
         """Search parameters for ``index.search(..., params=...)``; not shared between threads.
 

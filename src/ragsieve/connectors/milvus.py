@@ -239,6 +239,9 @@ class MilvusStore:
                 self.client.insert(self.collection, list(part))
         return tuple(item.row.id for item in missing)
 
+    def prepare(self) -> None:
+        """Nothing to add here; see the contract."""
+
     def retrieval_filter(self) -> str:
         """For ``client.search(filter=...)``; joined to another by ``and``."""
         return SERVED if self.schema.dynamic else ""

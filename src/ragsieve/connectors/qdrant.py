@@ -198,6 +198,9 @@ class QdrantConnector:
                 self.client.upsert(self.collection, points, wait=True)
         return tuple(item.row.id for item in missing)
 
+    def prepare(self) -> None:
+        """Nothing to add here; see the contract."""
+
     def retrieval_filter(self) -> Any:
         """For ``query_filter=`` and ``Filter(must=[...])``: a ``Filter`` with ``must_not``."""
         return self._models.Filter(must_not=[self._flagged()])
