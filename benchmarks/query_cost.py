@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import functools
 import json
 import sys
 import time
@@ -30,21 +29,13 @@ from pathlib import Path
 
 import numpy as np
 
-import plain_query as plain
 from query_cells import Cell, bench_cells, embedded_cells
-from query_models import Answers, OneByOne, embedded_models, word_answers
-from ragsieve.backends.memo import MemoCausalScorer, MemoTokenEncoder
-from ragsieve.detectors.default_query import DefaultQueryConfig
-from ragsieve.detectors.query import QueryDetector
-from ragsieve.detectors.readings import forget_texts
-from ragsieve.ports import CausalScorer, TokenEncoder
+from query_cold import PROFILES, Clock, ColdCost, cold_cost, warmed_models
+from query_models import Answers, embedded_models, word_answers
+from query_ways import Bench, Tally
 from ragsieve.records import FloatArray, Ranking
 
-PROFILES = ("paper", "default")
-Clock = Callable[[], float]
 CLOCKS: dict[str, Clock] = {"wall": time.perf_counter, "processor": time.process_time}
-DOCUMENT_TOKENS, QUERY_TOKENS = 256, 64
-_MEMO_BYTES = 3 << 30
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -63,20 +54,6 @@ class Cost:
     decision_ms: float
     plain_ms: float | None
     numpy_ms: float | None
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class ColdCost:
-    """What rankings cost whose texts nobody has seen, with the embedded models; in seconds each.
-
-    :param plain_seconds: one text at a time, nothing remembered.
-    """
-
-    profile: str
-    rankings: int
-    plain_seconds: float
-    full_seconds: float
-    decision_seconds: float
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -105,63 +82,6 @@ class QueryCost:
     cold: tuple[ColdCost, ...] = ()
 
 
-class Bench:
-    """One way to judge the rankings of a cell, both profiles, plain and ours.
-
-    :param answers: of the models.
-    """
-
-    def __init__(self, answers: Answers) -> None:
-        self._answers = answers
-        self._causal = MemoCausalScorer(answers)
-        self._encoder = MemoTokenEncoder(answers, max_bytes=_MEMO_BYTES)
-
-    def detector(self, profile: str, cell: Cell) -> QueryDetector:
-        """The package's detector."""
-        if profile == "paper":
-            return QueryDetector(profile, causal=self._causal, encoder=self._encoder)
-        return QueryDetector(profile, features=cell.features)
-
-    def plain(
-        self, profile: str, cell: Cell, ranking: Ranking, inner: plain.Inner | None = None
-    ) -> Callable[[], list[plain.PlainVerdict]]:
-        """The plain judgement of one ranking, everything it needs at hand.
-
-        :param inner: how to multiply token states; numpy keeps them as arrays.
-        """
-        depth = plain.PAPER_DEPTH if profile == "paper" else plain.DEFAULT_DEPTH
-        documents = ranking.documents[:depth]
-        texts = [document.content for document in documents]
-        if profile == "default":
-            known = cell.features.features([document.id for document in documents])
-            surroundings = cell.features.surroundings
-            return functools.partial(
-                plain.judge_default,
-                ranking.query,
-                texts,
-                [np.asarray(one.embedding, np.float64).tolist() for one in known],
-                [one.alien_run_nats or 0.0 for one in known],
-                surroundings.gap_threshold,
-                DefaultQueryConfig().copy_choice(surroundings).cap,
-            )
-        losses = self._answers.losses(texts[: plain.CANDIDATES])
-        states = [
-            one.astype(np.float64)
-            for one in self._answers.states(texts, max_tokens=DOCUMENT_TOKENS)
-        ]
-        (asked,) = self._answers.states([ranking.query], max_tokens=QUERY_TOKENS)
-        asked = asked.astype(np.float64)
-        return functools.partial(
-            plain.judge_paper,
-            ranking.query,
-            texts,
-            [one.astype(np.float64).tolist() for one in losses],
-            [one.tolist() for one in states] if inner is None else states,
-            asked.tolist() if inner is None else asked,
-            inner,
-        )
-
-
 def timed(
     modes: Sequence[Callable[[Ranking], object]],
     rankings: Sequence[Ranking],
@@ -188,19 +108,6 @@ def spent(call: Callable[[], object], clock: Clock) -> float:
     start = clock()
     call()
     return (clock() - start) * 1e3
-
-
-@dataclasses.dataclass(slots=True)
-class Tally:
-    """Decisions compared, and those that differ."""
-
-    compared: int = 0
-    different: int = 0
-
-    def same(self, one: Sequence[object], other: Sequence[object]) -> None:
-        """Compare place by place."""
-        self.compared += len(one)
-        self.different += sum(a != b for a, b in zip(one, other, strict=True))
 
 
 def measure(
@@ -289,60 +196,6 @@ def _middle(costs: Sequence[Cost], name: str) -> float:
     return float(np.median([value for value in values if value is not None]))
 
 
-def cold_cost(
-    cells: Sequence[Cell],
-    causal: CausalScorer,
-    encoder: TokenEncoder,
-    tally: Tally,
-    count: int,
-    clock: Clock = time.perf_counter,
-) -> tuple[ColdCost, ...]:
-    """Judge rankings whose texts nobody has seen; the first of each cell, together.
-
-    :param causal: without a memory.
-    :param encoder: without a memory.
-    """
-    found = []
-    for profile in PROFILES:
-        plainly, full, decision, judged = 0.0, 0.0, 0.0, 0
-        for cell in cells:
-            rankings = cell.rankings[:count]
-            judged += len(rankings)
-            start = clock()
-            flags = [
-                [one.flagged for one in _judged_plainly(profile, cell, ranking, causal, encoder)]
-                for ranking in rankings
-            ]
-            plainly += clock() - start
-            start = clock()
-            verdicts = _fresh(profile, cell, causal, encoder).score_many(rankings)
-            full += clock() - start
-            start = clock()
-            rulings = _fresh(profile, cell, causal, encoder).decide_many(rankings)
-            decision += clock() - start
-            for plain_flags, own, quick in zip(flags, verdicts, rulings, strict=True):
-                tally.same([one.flagged for one in own], plain_flags)
-                tally.same([one.decision for one in own], [one.decision for one in quick])
-        found.append(ColdCost(profile, judged, plainly / judged, full / judged, decision / judged))
-    return tuple(found)
-
-
-def _fresh(profile: str, cell: Cell, causal: CausalScorer, encoder: TokenEncoder) -> QueryDetector:
-    forget_texts()
-    if profile == "default":
-        return QueryDetector(profile, features=cell.features)
-    return QueryDetector(
-        profile, causal=MemoCausalScorer(causal), encoder=MemoTokenEncoder(encoder)
-    )
-
-
-def _judged_plainly(
-    profile: str, cell: Cell, ranking: Ranking, causal: CausalScorer, encoder: TokenEncoder
-) -> list[plain.PlainVerdict]:
-    bench = Bench(Answers(OneByOne(causal, encoder), OneByOne(causal, encoder)))
-    return bench.plain(profile, cell, ranking)()
-
-
 def parsed_options() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description="What judging one retrieval costs.")
@@ -387,11 +240,9 @@ def main() -> None:
         cells = embedded_cells(options.rankings)
     else:
         cells = bench_cells(options.bench, options.models_dir, options.cache, options.rankings)
-    answers, models = word_answers(), None
-    if options.models == "embedded" or options.cold:
-        models = embedded_models(options.models_dir)
-    if options.models == "embedded" and models is not None:
-        answers = Answers(*models)
+    answers = word_answers()
+    if options.models == "embedded":
+        answers = Answers(*embedded_models(options.models_dir))
     cost = query_cost(
         cells,
         answers,
@@ -400,9 +251,11 @@ def main() -> None:
         repeats=options.repeats,
         clock=CLOCKS[options.clock],
     )
-    if options.cold and models is not None:
+    if options.cold:
         tally = Tally()
-        cold = cold_cost(cells, *models, tally, options.cold, CLOCKS[options.clock])
+        cold = cold_cost(
+            cells, *warmed_models(options.models_dir), tally, options.cold, CLOCKS[options.clock]
+        )
         equal = cost.decisions_equal and tally.different == 0
         compared = cost.compared + tally.compared
         cost = dataclasses.replace(cost, cold=cold, compared=compared, decisions_equal=equal)

@@ -1,4 +1,4 @@
-"""Models for the benchmarks of queries: synthetic, embedded, remembered, or one text at a time."""
+"""Models for the benchmarks of queries: synthetic, embedded, remembered."""
 
 from __future__ import annotations
 
@@ -86,25 +86,6 @@ def word_answers() -> Answers:
     """Synthetic answers, made when first asked for."""
     model = WordModel()
     return Answers(model, model)
-
-
-class OneByOne:
-    """A model that is given one text at a time."""
-
-    identity = "one by one"
-
-    def __init__(self, causal: CausalScorer, encoder: TokenEncoder) -> None:
-        self._causal = causal
-        self._encoder = encoder
-        self.vocabulary_size = causal.vocabulary_size
-
-    def losses(self, texts: Sequence[str]) -> list[FloatArray]:
-        """In as many calls as texts."""
-        return [self._causal.losses([text])[0] for text in texts]
-
-    def states(self, texts: Sequence[str], *, max_tokens: int) -> list[FloatArray]:
-        """In as many calls as texts."""
-        return [self._encoder.states([text], max_tokens=max_tokens)[0] for text in texts]
 
 
 def embedded_models(models_dir: Path | None) -> tuple[CausalScorer, TokenEncoder]:

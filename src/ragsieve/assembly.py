@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ragsieve.backends.causal import HubCausalScorer
@@ -25,6 +25,7 @@ from ragsieve.backends.tokens import HubTokenEncoder
 from ragsieve.chat.endpoint import ChatEndpoint
 from ragsieve.chat.journal import ReplyJournal
 from ragsieve.chat.openai_chat import OpenAIChat
+from ragsieve.detectors import readings
 from ragsieve.detectors.corpus import CorpusDetector
 from ragsieve.detectors.default_corpus import DefaultCorpusRule
 from ragsieve.detectors.gate import IngestGate
@@ -175,7 +176,8 @@ def query_detector(
         else confirming_scorer(settings, store=store),
         encoder=token_encoder(settings, store=store) if paper else None,
     )
-    return QueryDetector(rule, features=features)
+    recall = None if store is None else _stored_readings(settings, store)
+    return QueryDetector(rule, features=features, recall=recall)
 
 
 def corpus_detector(settings: Settings, *, store: FeatureStore | None = None) -> CorpusDetector:
@@ -285,6 +287,39 @@ def _hub_encoder(settings: Settings) -> HubTokenEncoder | None:
     if layer is None:
         raise ConfigError(f"models.encoder_layer: expected the hidden layer to take from {name!r}")
     return HubTokenEncoder(source, layer=layer, options=_options(settings))
+
+
+def _stored_readings(settings: Settings, store: FeatureStore) -> Callable[[Sequence[str]], None]:
+    """Hands the query rules what the store knows of texts, and keeps what it does not."""
+    if settings.profile == "paper":
+        paper = StoredReader(PaperReading(), store, memory_texts=0)
+
+        def recall_paper(texts: Sequence[str]) -> None:
+            wanted = readings.PAPER.missing(texts)
+            found = zip(wanted, paper.read(wanted), strict=True)
+            readings.PAPER.keep(
+                {text: readings.PaperReading(one.words, one.scripts) for text, one in found}
+            )
+
+        return recall_paper
+    default = StoredReader(DefaultReading(TOKENS_EXAMINED), store, memory_texts=0)
+
+    def recall_default(texts: Sequence[str]) -> None:
+        wanted = readings.DEFAULT.missing(texts)
+        found = zip(wanted, default.read(wanted), strict=True)
+        readings.DEFAULT.keep(
+            {
+                text: readings.default_reading(
+                    one.tokens,
+                    one.words,
+                    question=one.question,
+                    script_share=one.minority_share,
+                )
+                for text, one in found
+            }
+        )
+
+    return recall_default
 
 
 def _stored_encoder(

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ragsieve.backends.deferred import ModelOutline
+
 MAX_TEXT_CHARACTERS = 100_000
 """Characters of a text that are tokenised. Tokenizers truncate only after reading the
 whole text, so a document of ten million characters has to be cut before."""
@@ -82,15 +84,18 @@ def tokenize(tokenizer: Any, texts: Sequence[str], *, max_tokens: int) -> list[T
     return tokenized
 
 
-def batch_budget(asked: int | None, device: str, accelerated: int) -> int:
+def batch_budget(
+    asked: int | None, device: str, accelerated: int, *, cpu: int = CPU_BATCH_TOKENS
+) -> int:
     """Tokens of a batch: what was asked for, or what the device is quickest with.
 
     :param device: ``cpu`` or ``cuda``.
     :param accelerated: for anything but a CPU.
+    :param cpu: for a CPU.
     """
     if asked is not None:
         return asked
-    return CPU_BATCH_TOKENS if device == "cpu" else accelerated
+    return cpu if device == "cpu" else accelerated
 
 
 def length_sorted_batches(
@@ -127,15 +132,14 @@ def pad_id_of(tokenizer: Any) -> int:
     return 0 if tokenizer.pad_token_id is None else int(tokenizer.pad_token_id)
 
 
-def token_limit(model: Any, max_tokens: int) -> int:
+def token_limit(outline: ModelOutline, max_tokens: int) -> int:
     """``max_tokens``, or fewer when the model has no positions for so many.
 
     Models of the RoBERTa family count positions from the padding index + 1.
     """
-    positions = getattr(model.config, "max_position_embeddings", None)
-    if positions is None:
+    if outline.positions is None:
         return max_tokens
     offset = 0
-    if model.config.model_type in {"roberta", "xlm-roberta", "mpnet"}:
-        offset = int(model.config.pad_token_id) + 1
-    return min(max_tokens, int(positions) - offset)
+    if outline.model_type in {"roberta", "xlm-roberta", "mpnet"}:
+        offset = (outline.pad_id or 0) + 1
+    return min(max_tokens, outline.positions - offset)

@@ -10,6 +10,7 @@ import numpy as np
 from ragsieve._extras import require
 from ragsieve.backends._edges import check_finite, model_errors
 from ragsieve.backends.batches import length_sorted_batches, pad_id_of, padded, token_limit
+from ragsieve.backends.deferred import ModelOutline
 from ragsieve.backends.loading import LoadedModel, LoadOptions, ModelSource, load_encoder
 from ragsieve.backends.presets import Pooling, RetrieverPreset
 from ragsieve.records import FloatArray
@@ -40,7 +41,9 @@ class HubGradientEncoder:
         self._loaded = load_encoder(source, options)
         self._preset = preset
         self._batch_tokens = batch_tokens
-        self._max_tokens = token_limit(self._loaded.model, preset.max_tokens)
+        self._max_tokens = token_limit(
+            ModelOutline.of(self._loaded.model.config), preset.max_tokens
+        )
         with model_errors(self._loaded.identity):
             # Only the input is differentiated; gradients of weights would cost as much again.
             self._loaded.model.requires_grad_(False)

@@ -135,7 +135,7 @@ def _load(source: ModelSource, options: LoadOptions, auto_class: str) -> LoadedM
     torch = require("torch", extra="models")
     device = pick_device(options.device)
     if source.folder is not None:
-        _check_folder(source.folder)
+        check_folder(source.folder)
     arguments: dict[str, Any] = {
         "local_files_only": source.folder is not None or not options.allow_download,
         "trust_remote_code": False,
@@ -158,7 +158,7 @@ def _load(source: ModelSource, options: LoadOptions, auto_class: str) -> LoadedM
     return LoadedModel(
         model=model.eval().to(device),
         tokenizer=tokenizer,
-        identity=_identity(source),
+        identity=source_identity(source),
         device=device,
         dtype=options.dtype,
     )
@@ -170,7 +170,11 @@ def _load_failures() -> tuple[type[Exception], ...]:
     return (OSError, ValueError, RuntimeError, KeyError, TypeError, safetensors.SafetensorError)
 
 
-def _check_folder(folder: Path) -> None:
+def check_folder(folder: Path) -> None:
+    """See that a folder looks like a model.
+
+    :raises ModelFilesError: when its configuration or its weights are not there.
+    """
     if not (folder / "config.json").is_file():
         raise ModelFilesError(
             f"{folder}: expected a model folder with config.json, found none; "
@@ -207,7 +211,8 @@ def _unloadable(source: ModelSource, cause: Exception) -> ModelFilesError:
     )
 
 
-def _identity(source: ModelSource) -> str:
+def source_identity(source: ModelSource) -> str:
+    """``name@revision``; see :func:`folder_revision` for folders."""
     if source.folder is not None:
         # The folder's own name and not its path: the same files elsewhere are the same model.
         return f"{source.folder.resolve().name}@{folder_revision(source.folder)}"

@@ -10,25 +10,30 @@ import numpy as np
 from ragsieve._extras import require
 from ragsieve.backends._edges import check_finite, model_errors
 from ragsieve.backends.batches import (
+    CPU_BATCH_TOKENS,
     MAX_TEXT_CHARACTERS,
+    batch_budget,
     length_sorted_batches,
     pad_id_of,
     padded,
     token_limit,
     tokenize,
 )
+from ragsieve.backends.deferred import ModelOutline
 from ragsieve.backends.loading import LoadOptions, ModelSource, load_encoder
+from ragsieve.backends.packing import pack_linears
 from ragsieve.backends.presets import Pooling, RetrieverPreset
 from ragsieve.records import FloatArray
 
 BATCH_TOKENS = 8_192
+"""On anything but a CPU."""
 
 
 class HubTextEmbedder:
     """A transformers encoder as a :class:`ragsieve.ports.TextEmbedder`.
 
     :param preset: pooling, prefixes and truncation of this model.
-    :param batch_tokens: tokens of one batch, padding included.
+    :param batch_tokens: tokens of one batch, padding included; as suits the device when None.
     :param progress: called after each batch with the number of texts it held.
     :raises ModelFilesError: when the model is not here or damaged.
     """
@@ -39,14 +44,20 @@ class HubTextEmbedder:
         preset: RetrieverPreset,
         *,
         options: LoadOptions | None = None,
-        batch_tokens: int = BATCH_TOKENS,
+        batch_tokens: int | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> None:
         self._loaded = load_encoder(source, options)
         self._preset = preset
-        self._batch_tokens = batch_tokens
+        device = self._loaded.device
+        self._batch_tokens = batch_budget(batch_tokens, device, BATCH_TOKENS)
+        if device == "cpu":
+            with model_errors(self._loaded.identity):
+                pack_linears(self._loaded.model, rows=CPU_BATCH_TOKENS)
         self._progress = progress
-        self._max_tokens = token_limit(self._loaded.model, preset.max_tokens)
+        self._max_tokens = token_limit(
+            ModelOutline.of(self._loaded.model.config), preset.max_tokens
+        )
 
     @property
     def identity(self) -> str:

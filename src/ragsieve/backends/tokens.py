@@ -10,6 +10,7 @@ import numpy as np
 from ragsieve._extras import require
 from ragsieve.backends._edges import model_errors
 from ragsieve.backends.batches import (
+    CPU_BATCH_TOKENS,
     MAX_TEXT_CHARACTERS,
     TokenizedText,
     batch_budget,
@@ -19,7 +20,9 @@ from ragsieve.backends.batches import (
     token_limit,
     tokenize,
 )
-from ragsieve.backends.loading import LoadOptions, ModelSource, load_encoder
+from ragsieve.backends.deferred import DeferredModel
+from ragsieve.backends.loading import LoadedModel, LoadOptions, ModelSource, load_encoder
+from ragsieve.backends.packing import pack_linears
 from ragsieve.errors import ConfigError
 from ragsieve.records import FloatArray
 
@@ -47,22 +50,21 @@ class HubTokenEncoder:
         options: LoadOptions | None = None,
         batch_tokens: int | None = None,
     ) -> None:
-        self._loaded = load_encoder(source, options)
+        chosen = options or LoadOptions()
+        self._model = DeferredModel(source, chosen, lambda: _ready(source, chosen, layer))
         self._layer = layer
-        self._batch_tokens = batch_budget(batch_tokens, self._loaded.device, BATCH_TOKENS)
-        layers = int(self._loaded.model.config.num_hidden_layers)
+        self._asked_tokens = batch_tokens
+        layers = self._model.outline.layers
         if not 0 <= layer <= layers:
             raise ConfigError(
-                f"layer: expected 0 to {layers} for {self._loaded.identity}, found {layer}"
+                f"layer: expected 0 to {layers} for {self._model.identity}, found {layer}"
             )
-        with model_errors(self._loaded.identity):
-            self._cut = _cut_layers(self._loaded.model, layer)
 
     @property
     def identity(self) -> str:
         """Model, revision, layer and dtype."""
         return (
-            f"{self._loaded.identity} layer={self._layer} dtype={self._loaded.dtype} "
+            f"{self._model.identity} layer={self._layer} dtype={self._model.dtype} "
             f"max_characters={MAX_TEXT_CHARACTERS}"
         )
 
@@ -74,35 +76,48 @@ class HubTokenEncoder:
 
         :raises BackendError: when the model fails.
         """
-        loaded = self._loaded
-        nothing = np.empty((0, int(loaded.model.config.hidden_size)), dtype=np.float32)
+        outline = self._model.outline
+        nothing = np.empty((0, outline.hidden_size), dtype=np.float32)
         results: list[FloatArray] = [nothing] * len(texts)
+        loaded = self._model.loaded
+        budget = batch_budget(self._asked_tokens, loaded.device, BATCH_TOKENS)
         with model_errors(loaded.identity):
             room = max_tokens + int(loaded.tokenizer.num_special_tokens_to_add(pair=False))
-            limit = token_limit(loaded.model, room)
+            limit = token_limit(outline, room)
             tokens = tokenize(loaded.tokenizer, texts, max_tokens=limit)
             filled = [row for row, text in enumerate(tokens) if len(text)]
             lengths = [len(tokens[row]) for row in filled]
-            for batch in length_sorted_batches(lengths, token_budget=self._batch_tokens):
+            for batch in length_sorted_batches(lengths, token_budget=budget):
                 rows = [filled[position] for position in batch]
-                for row, states in zip(rows, self._forward([tokens[r] for r in rows]), strict=True):
-                    results[row] = states
+                states = self._forward(loaded, [tokens[row] for row in rows])
+                for row, own in zip(rows, states, strict=True):
+                    results[row] = own
         return results
 
-    def _forward(self, texts: Sequence[TokenizedText]) -> list[FloatArray]:
+    def _forward(self, loaded: LoadedModel, texts: Sequence[TokenizedText]) -> list[FloatArray]:
         torch = require("torch", extra="models")
-        device = self._loaded.device
-        ids, mask = padded([text.ids for text in texts], pad_id=pad_id_of(self._loaded.tokenizer))
+        device = loaded.device
+        ids, mask = padded([text.ids for text in texts], pad_id=pad_id_of(loaded.tokenizer))
+        cut = self._model.outline.model_type in _CUTTABLE
         with torch.inference_mode():
-            output = self._loaded.model(
+            output = loaded.model(
                 input_ids=torch.from_numpy(ids).to(device),
                 attention_mask=torch.from_numpy(mask).to(device),
-                output_hidden_states=not self._cut,
+                output_hidden_states=not cut,
             )
-            states = output.last_hidden_state if self._cut else output.hidden_states[self._layer]
+            states = output.last_hidden_state if cut else output.hidden_states[self._layer]
             unit = torch.nn.functional.normalize(states.float(), dim=-1).cpu().numpy()
         # Indexing copies, so a short text does not keep its whole batch alive.
         return [unit[row, : len(text)][~text.special] for row, text in enumerate(texts)]
+
+
+def _ready(source: ModelSource, options: LoadOptions, layer: int) -> LoadedModel:
+    loaded = load_encoder(source, options)
+    with model_errors(loaded.identity):
+        _cut_layers(loaded.model, layer)
+        if loaded.device == "cpu":
+            pack_linears(loaded.model, rows=CPU_BATCH_TOKENS)
+    return loaded
 
 
 def _cut_layers(model: Any, layer: int) -> bool:

@@ -31,6 +31,8 @@ class QueryDetector:
     :param causal: causal language model, for profiles that use one.
     :param encoder: token encoder, for profiles that use one.
     :param features: what an ingest scan knows, for profiles that use it.
+    :param recall: given the texts of each batch before they are judged; may hand what it knows
+        of them to :mod:`ragsieve.detectors.readings`.
     :raises ConfigError: for an unknown profile.
     """
 
@@ -41,7 +43,9 @@ class QueryDetector:
         causal: CausalScorer | None = None,
         encoder: TokenEncoder | None = None,
         features: FeatureSource | None = None,
+        recall: Callable[[Sequence[str]], None] | None = None,
     ) -> None:
+        self._recall = recall
         self._rule: QueryRule
         if isinstance(profile, str):
             self._rule = query_rule(profile, causal=causal, encoder=encoder)
@@ -161,7 +165,10 @@ class QueryDetector:
     ) -> Iterator[tuple[Sequence[Ranking], list[QueryView]]]:
         for start in range(0, len(rankings), _BATCH):
             batch = rankings[start : start + _BATCH]
-            yield batch, [self._view(ranking) for ranking in batch]
+            views = [self._view(ranking) for ranking in batch]
+            if self._recall is not None:
+                self._recall([text for view in views for text in view.candidates + view.tail])
+            yield batch, views
             if progress is not None:
                 progress(len(batch))
 

@@ -95,23 +95,39 @@ def read_for_paper(text: str) -> PaperReading:
 
 def read_for_default(text: str) -> Reading:
     """Read one text for profile ``default``."""
+    found = tokens(text)
+    return default_reading(
+        found[:TOKENS_EXAMINED],
+        filter(is_word, set(found)),
+        question=opens_with_question(text),
+        script_share=writing_profile(text).minority_share,
+    )
+
+
+def default_reading(
+    first: Sequence[str], words: Iterable[str], *, question: bool, script_share: float
+) -> Reading:
+    """The reading of a text whose tokens are known.
+
+    :param first: its first tokens, in order.
+    :param words: its tokens that hold a letter or digit.
+    """
     # One string a token; interned ones would outlive the bound on memory in some Pythons.
-    pool: dict[str, str] = {}
-    found = [pool.setdefault(token, token) for token in tokens(text)]
-    words = frozenset(filter(is_word, set(found)))
-    folded = frozenset(map(fold_number, words))
+    pool = {word: word for word in words}
+    held = frozenset(pool)
+    folded = frozenset(map(fold_number, held))
     sketch = 0
     for word in folded:
         sketch |= 1 << (hash(word) % _SKETCH_BITS)
     return Reading(
-        tokens=tuple(found[:TOKENS_EXAMINED]),
-        words=words,
-        folded=words if folded == words else folded,
+        tokens=tuple([pool.setdefault(token, token) for token in first]),
+        words=held,
+        folded=held if folded == held else folded,
         sketch=sketch,
         # A bit that is not shared is a word the copy lacks; it may lack a tenth of them.
         copied_bits=sketch.bit_count() - _LACKING * len(folded),
-        question=opens_with_question(text),
-        script_share=writing_profile(text).minority_share,
+        question=question,
+        script_share=script_share,
     )
 
 

@@ -93,6 +93,15 @@ class TextMemo(Generic[Reading]):
         """What is read off one text."""
         return self.many((text,))[0]
 
+    def missing(self, texts: Sequence[str]) -> list[str]:
+        """The texts that would have to be read, each once."""
+        found = self.cache.known(texts)
+        return [text for text in dict.fromkeys(texts) if text not in found]
+
+    def keep(self, fresh: Mapping[str, Reading]) -> None:
+        """Take what was read elsewhere, as far as there is room."""
+        self.cache.keep(fresh)
+
     def many(self, texts: Sequence[str]) -> list[Reading]:
         """What is read off each text, in their order; only texts not remembered are read."""
         found = self.cache.known(texts)

@@ -93,7 +93,30 @@ def test_a_failing_model_is_a_backend_error_with_its_cause(build, monkeypatch):
     def fail(*args, **kwargs):
         raise RuntimeError("out of memory")
 
-    monkeypatch.setattr(scorer._loaded.model, "forward", fail)
+    monkeypatch.setattr(scorer._model.loaded.model.model, "forward", fail)
     with pytest.raises(BackendError, match=r"tiny-causal@.*out of memory") as caught:
         scorer.losses(["alpha beta"])
     assert isinstance(caught.value.__cause__, RuntimeError)
+
+
+def test_a_family_whose_head_is_not_known_is_asked_for_its_logits(build, causal_folder, texts):
+    known, other = build(), build()
+    # Padding is masked for it, since nothing says that it may be left in sight.
+    other._model.loaded.model.config.model_type = "somebody's"
+    asked = []
+    forward = other._model.loaded.model.forward
+
+    def remember(*args, **kwargs):
+        asked.append(kwargs["attention_mask"])
+        return forward(*args, **kwargs)
+
+    other._model.loaded.model.forward = remember
+    for one, two in zip(known.losses(texts), other.losses(texts), strict=True):
+        np.testing.assert_allclose(one, two, atol=1e-4)
+    assert asked
+
+
+def test_results_do_not_keep_their_batch_alive(build):
+    short, long = build().losses(["alpha beta", "one two three alpha beta gamma delta"])
+    assert short.base is None
+    assert long.base is None

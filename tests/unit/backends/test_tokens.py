@@ -43,12 +43,12 @@ def test_an_encoder_that_may_not_be_cut_gives_the_same(build, monkeypatch):
     cut = build(2).states(["alpha beta gamma"], max_tokens=32)[0]
     monkeypatch.setattr("ragsieve.backends.tokens._CUTTABLE", frozenset())
     full = build(2)
-    assert len(full._loaded.model.encoder.layer) == 3
+    assert len(full._model.loaded.model.encoder.layer) == 3
     np.testing.assert_allclose(full.states(["alpha beta gamma"], max_tokens=32)[0], cut, atol=1e-6)
 
 
 def test_only_the_layers_needed_are_kept(build):
-    assert len(build(1)._loaded.model.encoder.layer) == 1
+    assert len(build(1)._model.loaded.model.encoder.layer) == 1
 
 
 def test_states_are_unit_and_in_order(build, texts):
