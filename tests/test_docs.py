@@ -80,6 +80,6 @@ def test_every_command_is_documented():
     commands = "embed retrieve scan filter quarantine guard ask answer evaluate ablate explain lab "
     for command in (
         commands
-        + "features models llm demo doctor live bench graph calibrate findings store rollback audit "
+        + "features models llm demo doctor live bench graph calibrate findings store rollback audit serve keys "
     ).split():
         assert f"ragsieve {command}" in text or f"`{command}`" in text, command

@@ -63,6 +63,13 @@ def serve(
     embed: Annotated[
         bool | None, typer.Option("--embed", help="The gate embeds what comes without a vector.")
     ] = None,
+    store: Annotated[
+        str | None, typer.Option(help="Address of the vector store behind it; with --ledger.")
+    ] = None,
+    ledger: Annotated[
+        str | None,
+        typer.Option(help="Ledger: a file or URL; reviews, scan jobs and the desk need one."),
+    ] = None,
     keys_file: KeysFile = None,
     policy: Annotated[Path | None, typer.Option(help="TOML policy of findings.")] = None,
     on_failure: Annotated[
@@ -80,7 +87,8 @@ def serve(
 ) -> None:
     """Serve the query filter and the ingest gate over HTTP until interrupted.
 
-    --corpus, --state, --live, --predictions and --embed make the collection `default`; several
+    With --ledger also reviews, scan jobs, exports and the review desk. --corpus, --state,
+    --live, --predictions, --embed and --store make the collection `default`; several
     collections stand in the settings. Exit codes: 0 stopped, 2 usage or bad input.
     """
     console = Console()
@@ -96,6 +104,7 @@ def serve(
         "live": live,
         "predictions": predictions,
         "embed": embed,
+        "store": store,
     }
     settings = load_settings(
         config,
@@ -108,6 +117,7 @@ def serve(
             "device": device,
         },
         features={"store": features},
+        ledger={"url": ledger},
         service={
             "host": host,
             "port": port,
@@ -115,6 +125,7 @@ def serve(
             "policy": policy,
             "on_failure": on_failure,
             "threads": threads,
+            "ledger": None if ledger is None else True,
             "collections": {_COLLECTION: given},
         },
     )

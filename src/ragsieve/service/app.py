@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
@@ -85,6 +86,9 @@ def _runtime(parts: Parts) -> Runtime:
         return "as much waits as may wait" if workers.full else None
 
     checks = {"keys": keys, "threads": threads, **parts.checks}
+    metrics = Metrics(parts.holdings, version=__version__, profile=parts.profile)
+    for collector in parts.collectors:
+        metrics.registry.register(collector)
     return Runtime(
         parts=parts,
         access=access,
@@ -94,7 +98,7 @@ def _runtime(parts: Parts) -> Runtime:
             seconds=settings.session_seconds,
             secure=parts.secure_cookies,
         ),
-        metrics=Metrics(parts.holdings, version=__version__, profile=parts.profile),
+        metrics=metrics,
         telemetry=Telemetry(version=__version__, questions=settings.trace_questions),
         health=Health(checks, version=__version__),
         workers=workers,
@@ -110,6 +114,8 @@ async def _lifespan(runtime: Runtime) -> AsyncIterator[None]:
         for pool in pools:
             pool.open()
         runtime.health.stopping = False
+    for start in runtime.parts.on_start:
+        await asyncio.to_thread(start)
     try:
         yield
     finally:
@@ -118,7 +124,7 @@ async def _lifespan(runtime: Runtime) -> AsyncIterator[None]:
             # What was found is kept before the process ends; what waits to be judged is not.
             pool.close(finish=pool is runtime.recording)
         for stop in runtime.parts.on_stop:
-            stop()
+            await asyncio.to_thread(stop)
 
 
 def _inside(app: FastAPI, runtime: Runtime) -> APIRouter:

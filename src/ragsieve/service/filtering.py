@@ -119,6 +119,8 @@ async def _answers(
                         own, outcome, mode=one.mode, fingerprint=held.detector.fingerprint
                     )
             _record(shared, who, chosen, outcomes)
+        for held, ranking in zip(chosen, rankings, strict=True):
+            shared.parts.retrieved(held, ranking)
     seconds = time.perf_counter() - begun
     for mode in {one.mode for one in asked}:
         shared.metrics.filter_seconds.labels(mode).observe(seconds)

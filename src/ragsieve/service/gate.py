@@ -144,7 +144,7 @@ def _rows(
 
 def _result(shared: Runtime, held: Collection, document: Document, verdict: Verdict) -> GateOut:
     policy = shared.parts.policy
-    place = Place(store=held.name, document_id=document.id, tenant=held.tenant)
+    place = Place(store=held.address, document_id=document.id, tenant=held.tenant)
     standing = Standing(
         provenance=document.provenance,
         document_version=document.provenance.version,

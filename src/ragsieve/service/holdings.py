@@ -58,6 +58,8 @@ class Collection:
     :param made: when the state was written.
     :param suspects: what the scan flagged at any level, to see it in tails.
     :param embedder: makes vectors for the gate where documents come without.
+    :param store: public address of the vector store behind it; None where none was declared.
+    :param vectors_by: model behind the vectors; None when nobody said.
     """
 
     name: str
@@ -72,6 +74,13 @@ class Collection:
     suspects: frozenset[str] = frozenset()
     gate: Gate | None = None
     embedder: TextEmbedder | None = None
+    store: str | None = None
+    vectors_by: str | None = None
+
+    @property
+    def address(self) -> str:
+        """Where its documents lie, as findings say: the store, else its own name."""
+        return self.store or self.name
 
     def age_seconds(self, now: datetime.datetime) -> float | None:
         """Since the state was written; None without one."""

@@ -14,6 +14,7 @@ from ragsieve.assembly import (
     text_embedder,
     token_encoder,
 )
+from ragsieve.connectors.address import parse_address
 from ragsieve.detectors.default_corpus import DefaultCorpusRule
 from ragsieve.detectors.paper_corpus import PaperCorpusRule
 from ragsieve.detectors.profiles import query_rule
@@ -31,6 +32,7 @@ from ragsieve.service.access import is_loopback
 from ragsieve.service.gates import LiveGate, StateGate
 from ragsieve.service.holdings import BARE, Collection, Gate, Holdings, nothing_withheld
 from ragsieve.service.keys import KeyFile
+from ragsieve.service.remembering import with_ledger
 from ragsieve.service.runtime import Parts
 from ragsieve.settings import CollectionSettings, Settings
 
@@ -39,8 +41,10 @@ def load_parts(settings: Settings, *, note: Callable[[str], None] = lambda _line
     """Everything that the settings name, read and checked before the first request.
 
     :param note: called with each line that the operator should see.
-    :raises ConfigError: when the service could be reached from elsewhere and has no key.
+    :raises ConfigError: when the service could be reached from elsewhere and has no key, or a
+        store's address is none.
     :raises InputError: for a file that cannot be used.
+    :raises StoreError: when the ledger cannot be opened.
     """
     service = settings.service
     keys = KeyFile(service.keys)
@@ -55,15 +59,17 @@ def load_parts(settings: Settings, *, note: Callable[[str], None] = lambda _line
         for name, one in service.collections.items()
     ]
     bare = Collection(BARE, QueryDetector(rule), settings.filter)
-    return Parts(
+    secure = service.secure_cookies
+    parts = Parts(
         holdings=Holdings(bare, members),
         settings=service,
         profile=settings.profile,
         keys=keys,
-        policy=read_policy(service.policy),
+        policy=read_policy(service.policy or settings.ledger.policy),
         on_stop=() if store is None else (store.close,),
-        secure_cookies=not is_loopback(service.host),
+        secure_cookies=not is_loopback(service.host) if secure is None else secure,
     )
+    return with_ledger(parts, settings, store) if service.ledger else parts
 
 
 def check_reach(host: str, keys: KeyFile) -> None:
@@ -124,6 +130,8 @@ def _collection(
         suspects=suspects,
         gate=gate,
         embedder=embedder if one.embed else None,
+        store=None if one.store is None else parse_address(one.store.get_secret_value()).public,
+        vectors_by=one.vectors_by or (gate.encoder or None if gate is not None else None),
     )
 
 

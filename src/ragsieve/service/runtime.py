@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from fastapi import APIRouter, Request
+from prometheus_client.registry import Collector
 
 from ragsieve.outcomes import Outcome
 from ragsieve.policy.file import Policy, read_policy
-from ragsieve.records import Document, Scan
+from ragsieve.records import Document, Ranking, Scan
 from ragsieve.service.access import Access, Principal
 from ragsieve.service.health import Health
 from ragsieve.service.holdings import Collection, Holdings
@@ -20,6 +21,9 @@ from ragsieve.service.sessions import Sessions
 from ragsieve.service.telemetry import Telemetry
 from ragsieve.service.workers import Workers
 from ragsieve.settings import ServiceSettings
+
+if TYPE_CHECKING:
+    from ragsieve.ledger.book import Ledger
 
 
 class Recorder(Protocol):
@@ -50,10 +54,16 @@ class Parts:
     :param keys: None for a service that only this machine may ask.
     :param policy: what is done about findings.
     :param recorder: keeps findings; None where nothing is kept.
+    :param retrieved: told of every retrieval that was answered, on the path of its request: it
+        must be quick and may not fail.
     :param checks: of readiness, by name: each says what is amiss, or None. Quick; asked by
         strangers too, so that no secret and no name of a tenant may stand in what it says.
     :param routers: further routes, made from what all routes share.
-    :param on_stop: called once, last.
+    :param ledger: where findings, reviews and states are kept; None where nothing is.
+    :param collectors: further metrics.
+    :param on_start: called before the first request, in a thread; what they raise stops the
+        service.
+    :param on_stop: called last, in order.
     :param secure_cookies: whether the desk's cookie goes over TLS alone.
     """
 
@@ -63,8 +73,12 @@ class Parts:
     keys: KeyFile | None = None
     policy: Policy = dataclasses.field(default_factory=lambda: read_policy(None))
     recorder: Recorder | None = None
+    retrieved: Callable[[Collection, Ranking], None] = lambda _collection, _ranking: None
     checks: Mapping[str, Callable[[], str | None]] = dataclasses.field(default_factory=dict)
     routers: Sequence[Callable[[Runtime], APIRouter]] = ()
+    ledger: Ledger | None = None
+    collectors: Sequence[Collector] = ()
+    on_start: Sequence[Callable[[], None]] = ()
     on_stop: Sequence[Callable[[], None]] = ()
     secure_cookies: bool = False
 

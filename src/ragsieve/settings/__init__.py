@@ -7,13 +7,11 @@ The only module that reads the environment: ``RAGSIEVE_PROFILE``, ``RAGSIEVE_MOD
 from __future__ import annotations
 
 import dataclasses
-import getpass
 import hashlib
-import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import platformdirs
 from pydantic import (
@@ -42,12 +40,26 @@ from ragsieve.detectors.paper_query import PaperQueryConfig
 from ragsieve.detectors.profiles import DEFAULT_PROFILE
 from ragsieve.errors import ConfigError
 from ragsieve.featurestore.store import FEWEST_BYTES, MAX_BYTES, STATES_SHARE
+from ragsieve.settings.serving import CollectionSettings, LedgerSettings, ServiceSettings
 from ragsieve.trishield.ingest_guard import IngestGuardConfig
 from ragsieve.trishield.policy import ConsensusConfig, ShieldConfig
 from ragsieve.trishield.retrieval_scorer import RetrievalScorerConfig
 
+__all__ = [
+    "ChatSettings",
+    "CollectionSettings",
+    "FeatureSettings",
+    "LedgerSettings",
+    "ModelSettings",
+    "PaperSettings",
+    "ServiceSettings",
+    "Settings",
+    "TriShieldSettings",
+    "api_key",
+    "load_settings",
+]
+
 _STRICT = ConfigDict(extra="forbid", frozen=True)
-_COLLECTION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
 class ModelSettings(BaseModel):
@@ -145,111 +157,6 @@ class TriShieldSettings(BaseModel):
     provenance: Path | None = None
     answers: Path | None = None
     weights: dict[str, float] = {}
-
-
-class LedgerSettings(BaseModel):
-    """Where decisions about stores are remembered, and by what they are made.
-
-    :param url: of the ledger's database, or a file name; may hold a password.
-    :param actor: in whose name changes are written; the user of this machine when None.
-    :param policy: TOML file of what is done about findings; the built-in one when None.
-    :param bundles: folder for what is deleted from stores; nothing can be deleted without.
-    :param acl_field: metadata of a store that says who may write a document.
-    """
-
-    model_config = _STRICT
-
-    url: SecretStr = SecretStr("ragsieve-ledger.sqlite")
-    actor: str | None = Field(default=None, min_length=1)
-    policy: Path | None = None
-    bundles: Path | None = None
-    acl_field: str = "acl"
-
-    @property
-    def signature(self) -> str:
-        """In whose name changes are written."""
-        return self.actor or getpass.getuser()
-
-
-class CollectionSettings(BaseModel):
-    """One corpus that the service knows.
-
-    :param tenant: who owns it; keys of another tenant do not see it.
-    :param corpus: its documents; requests may then name ids alone.
-    :param state: of a scan of it: what the query rule and the gate of profile ``default`` know.
-    :param live: folder of its live index, which the gate judges against in place of a state.
-    :param predictions: of its scan; what it flagged is taken out of every retrieval.
-    :param embed: whether the gate embeds documents that come without a vector.
-    """
-
-    model_config = _STRICT
-
-    tenant: str | None = Field(default=None, min_length=1)
-    corpus: Path | None = None
-    state: Path | None = None
-    live: Path | None = None
-    predictions: Path | None = None
-    embed: bool = False
-
-
-class ServiceSettings(BaseModel):
-    """How the service listens, what it knows and what it refuses.
-
-    :param host: address to listen on; other than this machine's own only with keys.
-    :param keys: file of the hashed keys.
-    :param collections: ``[service.collections.NAME]`` tables.
-    :param policy: TOML file of what is done about findings; the built-in one when None.
-    :param on_failure: where judging fails or takes too long: ``closed`` refuses, ``open`` hands
-        the ranking over unfiltered and says so.
-    :param threads: that judge retrievals.
-    :param waiting: requests that may wait for a thread.
-    :param request_seconds: for judging one request, waiting included.
-    :param gate_seconds: for judging one batch of new documents.
-    :param body_seconds: for a request's whole body; ``header_seconds`` for its head.
-    :param connections: open at once.
-    :param max_documents: in one ranking, or one batch of the gate.
-    :param max_batch: retrievals in one request.
-    :param trace_questions: whether spans carry the text of questions.
-    :param session_idle_seconds: after which an unused session of the desk ends.
-    :param session_seconds: after which any ends.
-    """
-
-    model_config = _STRICT
-
-    host: str = "127.0.0.1"
-    port: int = Field(default=8713, ge=0, le=65_535)
-    keys: Path = Field(default_factory=lambda: _default_keys())  # noqa: PLW0108 -- defined below
-    collections: dict[str, CollectionSettings] = {}
-    policy: Path | None = None
-    on_failure: Literal["closed", "open"] = "closed"
-    threads: int = Field(default=2, ge=1, le=64)
-    waiting: int = Field(default=64, ge=0, le=10_000)
-    request_seconds: float = Field(default=10, gt=0)
-    gate_seconds: float = Field(default=60, gt=0)
-    body_seconds: float = Field(default=10, gt=0)
-    header_seconds: float = Field(default=10, gt=0)
-    keep_alive_seconds: int = Field(default=5, ge=1)
-    stop_seconds: int = Field(default=10, ge=1)
-    connections: int = Field(default=128, ge=1)
-    max_body_bytes: int = Field(default=4 << 20, ge=1_024)
-    max_documents: int = Field(default=200, ge=1, le=1_000)
-    max_batch: int = Field(default=64, ge=1, le=256)
-    trace_questions: bool = False
-    session_idle_seconds: float = Field(default=1_800, gt=0)
-    session_seconds: float = Field(default=36_000, gt=0)
-
-    @field_validator("collections")
-    @classmethod
-    def _short_names(
-        cls, collections: dict[str, CollectionSettings]
-    ) -> dict[str, CollectionSettings]:
-        # They are dimensions of metrics and parts of addresses.
-        for name in collections:
-            if not _COLLECTION_NAME.fullmatch(name):
-                raise ConfigError(
-                    f"expected names of letters, digits, '-' and '_', at most 64, found {name!r}"
-                )
-        return collections
 
 
 class Settings(BaseSettings):
@@ -376,7 +283,3 @@ def _config_error(error: ValidationError, config: Path | None) -> ConfigError:
 
 def _default_models_dir() -> Path:
     return Path(platformdirs.user_cache_dir("ragsieve")) / "models"
-
-
-def _default_keys() -> Path:
-    return Path(platformdirs.user_config_dir("ragsieve")) / "keys.json"
