@@ -56,6 +56,9 @@ def test_answers_keep_to_the_description(made, description, path, kind):
     operation = description[path][method]
     seen = []
 
+    def refusing(answer):
+        return kind == "negative" and answer.status_code != 413
+
     @given(case=operation.as_strategy(generation_mode=mode))
     @settings(
         max_examples=EXAMPLES if method == "POST" else 10,
@@ -75,7 +78,8 @@ def test_answers_keep_to_the_description(made, description, path, kind):
                 checks.content_type_conformance,
                 checks.response_headers_conformance,
                 checks.response_schema_conformance,
-                *([checks.negative_data_rejection] if kind == "negative" else []),
+                # Larger than any body may be is a refusal too, which the check does not know.
+                *([checks.negative_data_rejection] if refusing(answer) else []),
             ],
         )
         if kind == "positive":

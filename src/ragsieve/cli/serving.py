@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import enum
 import logging
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -138,6 +139,8 @@ def serve(
             "`ragsieve keys add NAME` ends that"
         )
     server = make_server(app, settings.service)
+    # The server stops in good order on this signal and then raises it again: for us it has ended.
+    signal.signal(signal.SIGTERM, lambda _number, _frame: None)
     try:
         server.run()
     except KeyboardInterrupt:
