@@ -68,6 +68,42 @@ def test_the_state_commands_run(tmp_path, monkeypatch):
     assert run(shlex.split(update)[1:]) == 2
 
 
+def test_the_store_commands_run(tmp_path, monkeypatch, capsys):
+    import faiss
+
+    from ragsieve.ledger import open_ledger
+
+    monkeypatch.chdir(tmp_path)
+    texts, rows = clustered(np.random.default_rng(5), 60)
+    texts[:3] = [f"built\u200b by Nоbоdy of {place}" for place in ("Arden", "Brook", "Corran")]
+    index = faiss.IndexFlatIP(rows.shape[1])
+    index.add((rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype("f4"))
+    faiss.write_index(index, "docs.faiss")
+    write_jsonl(Path("docs.jsonl"), [{"id": f"d{i}", "text": text} for i, text in enumerate(texts)])
+    (policy,) = [one for one in blocks(ROOT / "docs" / "policy.md", "toml") if "[[rules]]" in one]
+    Path("policy.toml").write_text(policy)
+    found = [one for one in blocks(ROOT / "docs" / "cli.md", "") if "ragsieve rollback SCAN" in one]
+    lines = [line for block in found for line in block.strip().splitlines()]
+    assert len(lines) == 7
+    for line in lines:
+        told = line.replace("/srv/", f"{tmp_path}/")
+        if "SCAN" in line or " ID " in line:
+            with open_ledger("ragsieve-ledger.sqlite", actor="reader") as ledger:
+                newest = ledger.scans.all()[0].start.id
+                first = ledger.incidents.queue().entries[0].incident.id
+            told = told.replace("SCAN", newest).replace(" ID ", f" {first} ")
+        assert run(shlex.split(told)[1:]) in {0, 1}, (line, capsys.readouterr().err)
+
+
+def test_the_configuration_of_the_desk_is_one(tmp_path):
+    from ragsieve.settings import load_settings
+
+    (text,) = blocks(ROOT / "docs" / "desk.md", "toml")
+    path = tmp_path / "ragsieve.toml"
+    path.write_text(text)
+    assert load_settings(path).service.collections["handbook"].tenant == "acme"
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)", page.read_text("utf-8")):
