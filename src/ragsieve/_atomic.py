@@ -42,6 +42,7 @@ def replacing(path: Path | str) -> Iterator[BinaryIO]:
         # mkstemp makes private files; results get the permissions any new file would have.
         Path(name).chmod(0o666 & ~_umask())
         Path(name).replace(target)
+        _keep_name(target.parent)
     except OSError as error:
         _discard(name)
         raise OutputError(f"{target}: writing failed ({error.strerror or error})") from error
@@ -94,6 +95,15 @@ def check_writable(path: Path | str) -> None:
         raise OutputError(f"{target}: the directory {parent} does not exist; create it first")
     if not os.access(parent, os.W_OK) or (target.exists() and not os.access(target, os.W_OK)):
         raise OutputError(f"{target}: no permission to write there; choose another path")
+
+
+def _keep_name(folder: Path) -> None:
+    """A new name outlives a loss of power only once its folder is on the disk."""
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
 
 
 def _umask() -> int:

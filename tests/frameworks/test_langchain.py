@@ -355,7 +355,17 @@ def test_results_of_other_kinds():
     assert wrap(request({"query": QUERY}), lambda _: number) is number
     nothing = message([])
     guarded = SieveMiddleware(sieve(), tools=["library"]).wrap_tool_call
-    assert guarded(request({"query": QUERY}), lambda _: nothing) is nothing
+    assert wrap(request({"query": QUERY}), lambda _: nothing) is nothing
+    # Named, what it says besides its documents is not handed on.
+    done = guarded(request({"query": QUERY}), lambda _: nothing)
+    assert (done.content, done.artifact) == (NOTHING_LEFT, [])
+    # One message stands for a list of one; what cannot be read is refused.
+    alone = Command(update={"messages": message(texts)})
+    (first,) = guarded(request({"query": QUERY}), lambda _: alone).update["messages"]
+    assert "Mallory" not in str(first)
+    pairs = Command(update=[("messages", [message(texts)])])
+    with pytest.raises(InputError, match="mapping"):
+        guarded(request({"query": QUERY}), lambda _: pairs)
     # A model must not be handed an empty message where documents were.
     bare = sieve(policy=FilterPolicy(on_few_survivors=Resort.REMOVE))
     done = SieveMiddleware(bare).wrap_tool_call(

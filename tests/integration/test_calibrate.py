@@ -288,6 +288,8 @@ def test_scan_predictions_have_no_query(tmp_path):
         (["--scores", "a.jsonl", "--alarm-rate", "0"], "alarm_rate"),
         (["--scores", "a.jsonl", "--trim", "0.5"], "trim"),
         (["--scores", "a.jsonl", "--policy", "policy.toml"], "is an input"),
+        (["--scores", "a.jsonl", "--config", "policy.toml"], "is an input"),
+        (["--scores", "a.jsonl", "--condition", "clean"], "chooses among --contexts"),
         (["--scores", "a.jsonl", "--against", "none.json"], "record of a calibration"),
         (["--scores", "star.jsonl"], "--dataset"),
     ],

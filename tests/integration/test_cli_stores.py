@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sqlite3
 
@@ -10,7 +11,9 @@ import pytest
 
 from builders import clustered, write_jsonl
 from ragsieve.cli.main import run
+from ragsieve.detectors.corpus import CorpusDetector
 from ragsieve.explain import MEANING
+from ragsieve.records import Decision
 
 PLANTED = [
     f"the bridge\u200b was\u200b built by Nоbоdy of {place}"
@@ -83,6 +86,8 @@ def test_applied_reviewed_exported_and_rolled_back(call, store, tmp_path):
     assert code == 1
     assert set(scan["hidden"]) == set(scan["quarantine"])
     assert set(hidden(call, store)) == set(scan["hidden"])
+    _, scans = call("findings", "scans")
+    assert [(one["id"], one["state"]) for one in scans["scans"]] == [(scan["scan"], "finished")]
     _, listed = call("findings", "list", "--scan", scan["scan"])
     assert listed["total"] == scan["findings"]
     first = listed["findings"][0]
@@ -186,6 +191,9 @@ def test_tenants_do_not_meet(call, store):
     code, said = call("rollback", scan["scan"])
     assert code == 2
     assert "no such scan" in said
+    _, listed = call("findings", "list", "--tenant", "a", "--limit", "1")
+    code, said = call("findings", "show", listed["findings"][0]["id"])
+    assert (code, "no such finding" in said) == (2, True)
     assert call("rollback", scan["scan"], "--tenant", "a", "--apply")[0] == 0
 
 
@@ -194,11 +202,20 @@ def test_tenants_do_not_meet(call, store):
     [
         (["scan"], "address of a store"),
         (["scan", "STORE", "--documents", "x"], "--documents: a store has its own"),
+        (["scan", "STORE", "--update"], "--update: a store has its own"),
+        (["scan", "STORE", "--budget", "3"], "--budget: a store has its own"),
+        (["scan", "STORE", "--approximate"], "--approximate: a store has its own"),
         (["scan", "nothing://x"], "expected"),
         (["scan", "STORE", "--config", "CONFIG"], "unknown"),
         (["store", "marks", "faiss:///none.faiss?texts=/none.jsonl"], "none.faiss"),
         (["audit", "verify", "--expect", "7"], "NUMBER:HASH"),
-        (["findings", "show", "none"], "no such finding"),
+        (["audit", "verify"], "there is no ledger"),
+        (["audit", "head"], "there is no ledger"),
+        (["audit", "show"], "there is no ledger"),
+        (["findings", "list"], "there is no ledger"),
+        (["findings", "show", "none"], "there is no ledger"),
+        (["store", "recover", "STORE"], "there is no ledger"),
+        (["rollback", "none"], "there is no ledger"),
     ],
 )
 def test_what_cannot_be_done_is_said(store, tmp_path, capsys, arguments, words):
@@ -212,3 +229,61 @@ def test_what_cannot_be_done_is_said(store, tmp_path, capsys, arguments, words):
     )
     assert run([*told, *ledger]) == 2
     assert words in capsys.readouterr().err
+    assert not (tmp_path / "l.sqlite").exists() or "no ledger" not in words
+
+
+@pytest.mark.parametrize(
+    "option", [["--policy", "p"], ["--as", "x"], ["--vectors-by", "m"], ["--allow-moving"]]
+)
+def test_options_of_a_store_are_refused_beside_files(tmp_path, capsys, option):
+    files = [part for name in ("documents", "embeddings", "output") for part in (f"--{name}", name)]
+    assert run(["scan", *files, *option]) == 2
+    assert "belong to the scan of a store" in capsys.readouterr().err
+
+
+def test_a_result_replaces_neither_the_ledger_nor_the_store(call, store, tmp_path):
+    _, scan = call("scan", store)
+    policy = tmp_path / "policy.toml"
+    policy.write_text("version = 1\n")
+    kept = {
+        path: path.read_bytes()
+        for path in (tmp_path / name for name in ("docs.faiss", "docs.jsonl", "policy.toml"))
+    }
+    for target in (*kept, tmp_path / "ledger.sqlite"):
+        code, said = call("scan", store, "--policy", policy, "--output", target)
+        assert (code, "input of this command" in said) == (2, True)
+    code, said = call("findings", "export", "--output", tmp_path / "ledger.sqlite")
+    assert (code, "input of this command" in said) == (2, True)
+    assert {path: path.read_bytes() for path in kept} == kept
+    assert call("findings", "list")[1]["total"] == scan["findings"]
+
+
+def test_what_stays_undecided_makes_a_scan_partial(call, store, monkeypatch):
+    plain = CorpusDetector.scan
+
+    def scan(self, corpus, vectors, **more):
+        found = plain(self, corpus, vectors, **more)
+        decisions = (Decision.UNDECIDED, *found.decisions[1:])
+        return dataclasses.replace(found, decisions=decisions)
+
+    monkeypatch.setattr(CorpusDetector, "scan", scan)
+    code, found = call("scan", store)
+    assert (code, found["undecided"], found["partial"]) == (3, 1, False)
+
+
+def test_an_evidence_that_found_nothing_does_not_list_a_finding(call, store, tmp_path):
+    output = tmp_path / "findings.jsonl"
+    call("scan", store, "--output", output)
+    found = [json.loads(line) for line in output.read_text().splitlines()]
+    values = {
+        one["id"]: {e["name"]: e["value"] for e in one["verdict"]["evidences"]} for one in found
+    }
+    name = next(
+        name
+        for name in next(iter(values.values()))
+        if len({bool(own[name]) for own in values.values()}) == 2
+    )
+    _, listed = call("findings", "list", "--evidence", name, "--limit", "500")
+    assert {one["id"] for one in listed["findings"]} == {
+        key for key, own in values.items() if own[name]
+    }

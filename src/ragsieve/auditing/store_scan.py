@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -114,7 +115,9 @@ def scan_store(
     try:
         return _scanned(custody, plan, snapshot, judge, embed)
     except Exception as error:
-        ledger.scans.fail(plan.scan_id, note=str(error)[:500], tenant=custody.tenant)
+        # A scan that cannot be closed, or was rolled back meanwhile, must not hide the reason.
+        with contextlib.suppress(StoreError):
+            ledger.scans.fail(plan.scan_id, note=str(error)[:500], tenant=custody.tenant)
         raise
 
 
@@ -142,11 +145,12 @@ def _scanned(
         for rule, members in _by_rule(one for one in wanted if one.id not in passed).items():
             targets = [custody.target(i.place.document_id, i.content_sha256) for i in members]
             applied += custody.quarantine(targets, reason=rule, scan_id=plan.scan_id)
-    counts = ScanCounts(
-        documents=len(scan),
-        flagged=len(found),
-        undecided=sum(one is Decision.UNDECIDED for one in scan.decisions),
+    reached = {one.place.document_id for one in found}
+    left = (
+        one is Decision.UNDECIDED and name not in reached
+        for name, one in zip(scan.document_ids, scan.decisions, strict=True)
     )
+    counts = ScanCounts(documents=len(scan), flagged=len(found), undecided=sum(left))
     custody.ledger.scans.finish(plan.scan_id, counts, tenant=custody.tenant)
     return StoreScan(
         plan.scan_id,

@@ -38,7 +38,7 @@ def verify(
     """Check every entry of the chain."""
     console = Console(as_json=as_json)
     expected = None if expect is None else _head(expect)
-    with opened_ledger(ledger_settings(config, ledger)) as book:
+    with opened_ledger(ledger_settings(config, ledger), existing=True) as book:
         report = book.audit.verify(expected_head=expected)
     head = None if report.head is None else f"{report.head.seq}:{report.head.sha256}"
     fields = {
@@ -64,7 +64,7 @@ def head(
 ) -> None:
     """Print the last entry's number and hash, to be kept where the ledger's owner cannot write."""
     console = Console(as_json=as_json)
-    with opened_ledger(ledger_settings(config, ledger)) as book:
+    with opened_ledger(ledger_settings(config, ledger), existing=True) as book:
         last = book.audit.head()
     shown = None if last is None else f"{last.seq}:{last.sha256}"
     console.result({"head": shown}, [shown or "no entry yet"])
@@ -81,7 +81,7 @@ def show(
 ) -> None:
     """Print the newest entries of one tenant."""
     console = Console(as_json=as_json)
-    with opened_ledger(ledger_settings(config, ledger)) as book:
+    with opened_ledger(ledger_settings(config, ledger), existing=True) as book:
         entries = book.audit.entries(tenant=tenant, limit=limit, subject=subject, newest_first=True)
     fields = [
         {

@@ -147,7 +147,9 @@ def calibrate(
     )
     # Before the work, not after it.
     require("tomlkit", extra="ledger")
-    record_file = _check_output(output, traffic)
+    if condition is not None and contexts is None:
+        raise ConfigError("--condition chooses among --contexts; give them, or leave it out")
+    record_file = _check_output(output, traffic, config)
     aim = Aim(alarm_rate, "query" if per_query else "document", confidence, trim)
     base = policy or (against if against is not None and against.suffix == ".toml" else None)
     rules, text = read_policy(base), _text_of(base)
@@ -206,13 +208,13 @@ def calibrate(
     )
 
 
-def _check_output(output: Path, traffic: Traffic) -> Path:
+def _check_output(output: Path, traffic: Traffic, config: Path | None) -> Path:
     from ragsieve.calibration.record import record_path
 
     if output.suffix != ".toml":
         raise ConfigError(f"{output}: expected a policy file, whose name ends in .toml")
     record = record_path(output)
-    read: list[Path | None] = [path for _, path in traffic.named()]
+    read: list[Path | None] = [config, *(path for _, path in traffic.named())]
     if traffic.against is not None:
         read.append(record_path(traffic.against))
     for path in (output, record):

@@ -93,7 +93,7 @@ def quarantine(
 
     console = Console(as_json=as_json)
     settings = ledger_settings(config, ledger, actor)
-    with _custody(settings, store, tenant) as custody:
+    with _custody(settings, store, tenant, existing=False) as custody:
         scan_id = new_scan_id()
         custody.ledger.scans.begin(
             ScanStart(
@@ -218,7 +218,7 @@ def rollback(
 
     console = Console(as_json=as_json)
     settings = ledger_settings(config, ledger, actor)
-    with opened_ledger(settings) as book:
+    with opened_ledger(settings, existing=True) as book:
         preview = book.rollback_preview(scan, tenant=tenant)
     place = store or preview.scan.start.store
     fields: dict[str, Any] = {
@@ -267,7 +267,9 @@ def rollback(
 
 
 @contextlib.contextmanager
-def _custody(settings: Settings, store: str, tenant: str | None) -> Iterator[Custody]:
+def _custody(
+    settings: Settings, store: str, tenant: str | None, *, existing: bool = True
+) -> Iterator[Custody]:
     from ragsieve.auditing.rows import row_content_sha256
     from ragsieve.connectors.address import parse_address
     from ragsieve.connectors.opening import open_store
@@ -275,7 +277,7 @@ def _custody(settings: Settings, store: str, tenant: str | None) -> Iterator[Cus
 
     address = parse_address(store)
     with (
-        opened_ledger(settings) as ledger,
+        opened_ledger(settings, existing=existing) as ledger,
         contextlib.closing(open_store(address)) as connector,
     ):
         yield Custody(

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragsieve._atomic import check_writable, write_text
+from ragsieve._atomic import write_text
 from ragsieve.cases import Opinion, Remediation, Truth
 from ragsieve.cli import options
 from ragsieve.cli.console import Console
-from ragsieve.cli.ledgers import Actor, LedgerUrl, Reason, Tenant, ledger_settings, opened_ledger
+from ragsieve.cli.ledgers import (
+    Actor,
+    LedgerUrl,
+    Reason,
+    Tenant,
+    check_output,
+    ledger_settings,
+    opened_ledger,
+)
 from ragsieve.explain import MEANING
 from ragsieve.findings.export import Format
 
@@ -49,7 +58,7 @@ def list_findings(
 ) -> None:
     """List findings, the most pressing first: risk times exposure."""
     console = Console(as_json=as_json)
-    with opened_ledger(ledger_settings(config, ledger)) as book:
+    with opened_ledger(ledger_settings(config, ledger), existing=True) as book:
         wanted = _filter(scan, store, state, reviewed=reviewed, evidence=evidence)
         page = book.incidents.queue(wanted, tenant=tenant, limit=limit)
     rows = [_short(one) for one in page.entries]
@@ -66,6 +75,42 @@ def list_findings(
 
 
 @app.command()
+def scans(
+    ledger: LedgerUrl = None,
+    tenant: Tenant = None,
+    store: Store = None,
+    limit: Annotated[int, typer.Option(min=1, max=_PAGE)] = 20,
+    config: options.Config = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """List scans, newest first: their ids are what `rollback` takes."""
+    console = Console(as_json=as_json)
+    with opened_ledger(ledger_settings(config, ledger), existing=True) as book:
+        entries = book.scans.all(tenant=tenant, store=store, limit=limit)
+    rows = [
+        {
+            "id": one.start.id,
+            "kind": str(one.start.kind),
+            "store": one.start.store,
+            "state": str(one.state),
+            "dry_run": one.start.dry_run,
+            "started": one.started.isoformat(),
+            "documents": one.counts.documents,
+            "findings": one.counts.flagged,
+            "by": one.actor,
+        }
+        for one in entries
+    ]
+    lines = [
+        f"{one['id']}  {one['started'][:19]}  {one['kind']}, {one['state']}"
+        f"{', dry run' if one['dry_run'] else ''}: {one['findings']:,} findings in "
+        f"{one['documents']:,} documents of {one['store']}, by {one['by']}"
+        for one in rows
+    ]
+    console.result({"scans": rows}, lines or ["no scan"])
+
+
+@app.command()
 def show(
     finding: Finding,
     ledger: LedgerUrl = None,
@@ -75,7 +120,7 @@ def show(
 ) -> None:
     """Show one finding with its evidence, its history and what was done."""
     console = Console(as_json=as_json)
-    with opened_ledger(ledger_settings(config, ledger)) as book:
+    with opened_ledger(ledger_settings(config, ledger), existing=True) as book:
         kept = book.incidents.get(finding, tenant=tenant)
         past = book.history(kept.incident.content_sha256, tenant=tenant)
     incident = kept.incident
@@ -129,7 +174,7 @@ def review(
 ) -> None:
     """Say what you think of a finding; nothing is hidden or released by it."""
     console = Console(as_json=as_json)
-    with opened_ledger(ledger_settings(config, ledger, actor)) as book:
+    with opened_ledger(ledger_settings(config, ledger, actor), existing=True) as book:
         made = book.reviews.add(finding, opinion, reason=reason, tenant=tenant)
     console.result(
         {"finding": finding, "opinion": str(made.opinion), "reviewer": made.reviewer},
@@ -150,7 +195,7 @@ def truth(
 ) -> None:
     """Write down what somebody checked about the truth of a document; no score ever does."""
     console = Console(as_json=as_json)
-    with opened_ledger(ledger_settings(config, ledger, actor)) as book:
+    with opened_ledger(ledger_settings(config, ledger, actor), existing=True) as book:
         made = book.truth.add(finding, checked, reason=reason, tenant=tenant)
     console.result(
         {"finding": finding, "truth": str(made.truth), "checker": made.checker},
@@ -175,8 +220,9 @@ def export(
     from ragsieve.findings.export import export as write
 
     console = Console(as_json=as_json)
-    check_writable(output)
-    with opened_ledger(ledger_settings(config, ledger)) as book:
+    settings = ledger_settings(config, ledger)
+    check_output(output, settings, config)
+    with opened_ledger(settings, existing=True) as book:
         wanted = _filter(scan, store, state, reviewed=reviewed)
         found = [one.incident for one in every(book, wanted, tenant)]
         write_text(output, "".join(write(found, format)))
@@ -215,6 +261,8 @@ def _filter(
         state=state,
         reviewed=reviewed,
         evidence=evidence,
+        # Measured and nothing found is 0; the least number above it leaves those out.
+        evidence_at_least=math.ulp(0.0),
         superseded=None if scan is not None else False,
     )
 

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ragsieve._atomic import check_distinct, check_writable
+from ragsieve._extras import require
+from ragsieve.errors import ConfigError
 from ragsieve.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -66,12 +69,39 @@ def ledger_settings(
     )
 
 
-def opened_ledger(settings: Settings) -> Ledger:
+def opened_ledger(settings: Settings, *, existing: bool = False) -> Ledger:
     """The ledger that the settings name.
 
+    :param existing: refuse a file that is not there instead of making an empty ledger.
+    :raises ConfigError: when it is not there.
     :raises MissingExtraError: when the extra ``ledger`` is not installed.
     :raises StoreError: when it cannot be opened.
     """
     from ragsieve.ledger import open_ledger
 
+    file = ledger_file(settings)
+    if existing and file is not None and not file.exists():
+        raise ConfigError(f"{file}: there is no ledger; give the one that a scan wrote: --ledger")
     return open_ledger(settings.ledger.url.get_secret_value(), actor=settings.ledger.signature)
+
+
+def ledger_file(settings: Settings) -> Path | None:
+    """The file of a ledger in SQLite; None for one on a server.
+
+    :raises MissingExtraError: when the extra ``ledger`` is not installed.
+    """
+    require("sqlalchemy", extra="ledger")
+    from ragsieve.ledger.connecting import address_of
+
+    address = address_of(settings.ledger.url.get_secret_value())
+    found = address.get_backend_name() == "sqlite" and address.database
+    return Path(found) if found else None
+
+
+def check_output(output: Path, settings: Settings, *read: Path | None) -> None:
+    """Fail before the work starts when a result would replace the ledger, or what is read.
+
+    :raises OutputError: when it would, or cannot be written.
+    """
+    check_writable(output)
+    check_distinct([output], [ledger_file(settings), settings.ledger.policy, *read])

@@ -97,7 +97,14 @@ def scan(
     console = Console(as_json=as_json)
     if address is not None:
         _only_files(
-            documents=documents, embeddings=embeddings, state=state, against=against, graph=graph
+            documents=documents,
+            embeddings=embeddings,
+            state=state,
+            against=against,
+            graph=graph,
+            update=update or None,
+            budget=budget,
+            approximate=approximate or None,
         )
         settings = load_settings(
             config,
@@ -114,10 +121,10 @@ def scan(
         raise ConfigError(
             "expected the address of a store, or --documents, --embeddings and --output"
         )
-    if apply or ledger is not None or tenant is not None or embed or work is not None:
+    if apply or embed or allow_moving or any((ledger, policy, tenant, actor, vectors_by, work)):
         raise ConfigError(
-            "--apply, --ledger, --tenant, --embed and --work belong to the scan of a store; "
-            "give its address"
+            "--apply, --ledger, --policy, --tenant, --as, --embed, --vectors-by, --allow-moving "
+            "and --work belong to the scan of a store; give its address"
         )
     check_writable(output)
     kept = against if update else state
@@ -162,7 +169,7 @@ def scan(
     leave(findings=bool(counts[Decision.FLAGGED]), partial=bool(counts[Decision.UNDECIDED]))
 
 
-def _only_files(**given: Path | None) -> None:
+def _only_files(**given: object) -> None:
     """Refuse the options of files beside the address of a store."""
     wrong = [f"--{name}" for name, value in given.items() if value is not None]
     if wrong:

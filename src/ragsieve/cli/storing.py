@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragsieve._atomic import check_writable, write_text
+from ragsieve._atomic import write_text
 from ragsieve.cli.console import Console
 from ragsieve.cli.exits import leave
-from ragsieve.cli.ledgers import opened_ledger
+from ragsieve.cli.ledgers import check_output, opened_ledger
 from ragsieve.errors import ConfigError
 from ragsieve.explain import MEANING
-from ragsieve.records import Document, FloatArray, Scan
+from ragsieve.records import Decision, Document, FloatArray, Scan
 from ragsieve.settings import Settings
 
 if TYPE_CHECKING:
@@ -63,9 +63,10 @@ def scan_address(console: Console, settings: Settings, choice: StoreChoice) -> N
     from ragsieve.remediation.custody import Custody
     from ragsieve.trishield.provenance_policy import read_provenance_policy
 
-    if choice.output is not None:
-        check_writable(choice.output)
     address = parse_address(choice.address)
+    if choice.output is not None:
+        files = [address.path, address.name if address.scheme == "faiss" else None]
+        check_output(choice.output, settings, *(Path(one) for one in files if one))
     policy = read_policy(settings.ledger.policy)
     declared = settings.trishield.provenance
     trust = None if declared is None else read_provenance_policy(declared)
@@ -111,7 +112,11 @@ def scan_address(console: Console, settings: Settings, choice: StoreChoice) -> N
         console.note(note)
     console.result(_fields(done, notes), _lines(done))
     skipped = any(why != "hidden already" for why, _ in done.snapshot.reasons)
-    leave(findings=bool(done.incidents), partial=done.snapshot.partial or skipped)
+    moved = done.applied is not None and (done.applied.changed or done.applied.missing)
+    leave(
+        findings=bool(done.incidents),
+        partial=bool(done.snapshot.partial or skipped or moved or _undecided(done)),
+    )
 
 
 @contextlib.contextmanager
@@ -144,6 +149,11 @@ def _version(settings: Settings, choice: StoreChoice) -> str | None:
     return text_embedder(settings).identity
 
 
+def _undecided(done: StoreScan) -> int:
+    decisions = () if done.scan is None else done.scan.decisions
+    return sum(one is Decision.UNDECIDED for one in decisions)
+
+
 def _fields(done: StoreScan, notes: Sequence[str]) -> dict[str, Any]:
     applied = done.applied
     return {
@@ -152,6 +162,7 @@ def _fields(done: StoreScan, notes: Sequence[str]) -> dict[str, Any]:
         "documents": done.snapshot.documents,
         "excluded": dict(done.snapshot.reasons),
         "findings": len(done.incidents),
+        "undecided": _undecided(done),
         "quarantine": list(done.wanted),
         "spared": list(done.spared),
         "dry_run": applied is None,
@@ -171,7 +182,7 @@ def _lines(done: StoreScan) -> list[str]:
         f"scan {done.scan_id} of {done.snapshot.address}",
         f"{len(done.incidents):,} of {done.snapshot.documents:,} documents are findings: "
         f"{levels['quarantine']:,} to quarantine, {levels['review']:,} to review, "
-        f"{levels['record']:,} to record.",
+        f"{levels['record']:,} to record; {_undecided(done):,} undecided.",
     ]
     strongest = sorted(done.incidents, key=lambda one: -one.verdict.score)[:_SHOWN]
     lines += [

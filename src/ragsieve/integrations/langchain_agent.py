@@ -74,7 +74,7 @@ class SieveMiddleware(AgentMiddleware):  # type: ignore[misc]
         """
         result = handler(request)
         written = []
-        for message in _messages(result):
+        for message in self._messages(request, result):
             if self._guarded(request, message):
                 query = self._query(request)
                 filtered = self._sieve.judge(query, found(message.artifact))
@@ -91,7 +91,7 @@ class SieveMiddleware(AgentMiddleware):  # type: ignore[misc]
         """As :meth:`wrap_tool_call`, beside the event loop."""
         result = await handler(request)
         written = []
-        for message in _messages(result):
+        for message in self._messages(request, result):
             if self._guarded(request, message):
                 query = self._query(request)
                 filtered = await self._sieve.ajudge(query, found(message.artifact))
@@ -104,19 +104,38 @@ class SieveMiddleware(AgentMiddleware):  # type: ignore[misc]
         """Whether a message is a tool's that has documents to filter."""
         if not isinstance(message, ToolMessage) or message.status == "error":
             return False
-        name = request.tool_call["name"]
-        if self._tools is not None and name not in self._tools:
+        name, named = request.tool_call["name"], self._named(request)
+        if self._tools is not None and not named:
             return False
         artifact = message.artifact
         documents = isinstance(artifact, Sequence) and not isinstance(artifact, str | bytes)
-        if documents and artifact and all(isinstance(one, Document) for one in artifact):
+        # Without a document there is nothing either that the content of a named tool may tell.
+        if documents and (artifact or named) and all(isinstance(one, Document) for one in artifact):
             return True
-        if self._tools is not None and not (documents and not artifact):
+        if named:
             raise InputError(
                 f"tool {visible(name)!r}: expected documents as artifact, found "
                 f"{type(artifact).__name__}; make it with response_format='content_and_artifact'"
             )
         return False
+
+    def _named(self, request: ToolCallRequest) -> bool:
+        return self._tools is not None and request.tool_call["name"] in self._tools
+
+    def _messages(self, request: ToolCallRequest, result: Any) -> list[Any]:
+        """What a model will be shown of a result."""
+        if not isinstance(result, Command):
+            return [result]
+        update = result.update
+        if isinstance(update, Mapping):
+            messages = update.get("messages", ())
+            return list(messages) if isinstance(messages, list | tuple) else [messages]
+        if update is not None and self._named(request):
+            raise InputError(
+                f"tool {visible(request.tool_call['name'])!r}: expected a command that updates by "
+                f"a mapping, found {type(update).__name__}; its messages cannot be filtered"
+            )
+        return []
 
     def _query(self, request: ToolCallRequest) -> str:
         arguments = request.tool_call["args"]
@@ -138,13 +157,6 @@ class SieveMiddleware(AgentMiddleware):  # type: ignore[misc]
         return message.model_copy(
             update={"artifact": documents, "content": content or NOTHING_LEFT}
         )
-
-
-def _messages(result: Any) -> list[Any]:
-    if not isinstance(result, Command):
-        return [result]
-    update = result.update
-    return list(update.get("messages", ())) if isinstance(update, Mapping) else []
 
 
 def _with_messages(result: Any, messages: list[Any]) -> Any:

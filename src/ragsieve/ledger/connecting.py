@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import time
 from pathlib import Path
@@ -19,6 +20,8 @@ from ragsieve.errors import ConfigError, StoreError
 WRITES = "ragsieve_writes"
 """Execution option of a connection that will write; SQLite then locks at once."""
 
+# Taken for the name of a file, it would stand on the disk and in messages with its password.
+_KEYWORDS = re.compile(r"(?:\A|\s)(?:host|hostaddr|port|dbname|user|password)\s*=")
 _POSTGRESQL = {"postgres", "postgresql", "postgresql+psycopg"}
 
 
@@ -28,6 +31,11 @@ def address_of(url: str) -> URL:
     :raises ConfigError: for an address that is none; the message repeats nothing of it.
     """
     if "://" not in url:
+        if _KEYWORDS.search(url):
+            raise ConfigError(
+                "the ledger's address is a list of keywords; expected a file, sqlite:///file or "
+                "postgresql://user:password@host:5432/database"
+            )
         return URL.create("sqlite", database=url)
     try:
         address = make_url(url)

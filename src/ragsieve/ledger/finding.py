@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
+from sqlalchemy.sql.elements import ColumnElement
 
 from ragsieve.cases import Incident, Place, Remediation, Truth
 from ragsieve.display import visible
@@ -14,7 +15,7 @@ from ragsieve.errors import InputError
 from ragsieve.ledger import codec
 from ragsieve.ledger.columns import of_tenant
 from ragsieve.ledger.pens import Desk, Pen, chunks, inserting
-from ragsieve.ledger.records import Judged
+from ragsieve.ledger.records import Judged, ScanKind
 from ragsieve.ledger.scans import scan_in
 from ragsieve.ledger.schema import (
     documents,
@@ -34,7 +35,7 @@ def record_incidents(desk: Desk, found: Iterable[Incident]) -> int:
     new = 0
     for scan_id, tenant, group in _grouped(found):
         with desk.writing() as pen:
-            scan_in(pen.connection, scan_id, tenant)
+            kind = scan_in(pen.connection, scan_id, tenant).start.kind
             fresh = _unknown(pen.connection, group)
             if not fresh:
                 continue
@@ -47,7 +48,7 @@ def record_incidents(desk: Desk, found: Iterable[Incident]) -> int:
             measured = [row for one in fresh for row in _evidence_rows(one)]
             if measured:
                 pen.connection.execute(incident_evidences.insert(), measured)
-            _supersede(pen.connection, fresh)
+            _supersede(pen.connection, fresh, whole=kind is ScanKind.SCAN)
             payload = {"new": len(fresh), "ids_sha256": _ids_sha256(one.id for one in fresh)}
             pen.note("incidents.record", scan_id, payload, tenant=tenant)
             new += len(fresh)
@@ -185,12 +186,22 @@ def _opinions(connection: Connection, tenant: str | None, contents: set[str]) ->
     return {row[0]: row[1] for row in connection.execute(asked)}
 
 
-def _supersede(connection: Connection, fresh: Sequence[Incident]) -> None:
+def _supersede(connection: Connection, fresh: Sequence[Incident], *, whole: bool) -> None:
+    """Older findings at the same places leave the queue.
+
+    :param whole: whether a scan read what lies there. A retrieval or an arrival is told its texts
+        by whoever asks, so it takes only findings of the same content out of the queue.
+    """
     newest = {codec.place_key(one.place): one.id for one in fresh}
+    here: ColumnElement[bool] = incidents.c.place_key.in_(sorted(newest))
+    if not whole:
+        newest = {f"{codec.place_key(one.place)} {one.content_sha256}": one.id for one in fresh}
+        held = sa.tuple_(incidents.c.place_key, incidents.c.content_sha256)
+        here = held.in_([(codec.place_key(one.place), one.content_sha256) for one in fresh])
     connection.execute(
         incidents.update()
         .where(
-            incidents.c.place_key.in_(sorted(newest)),
+            here,
             incidents.c.id.not_in(sorted(newest.values())),
             incidents.c.superseded.is_(False),
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -48,6 +49,11 @@ def settled(item: QuarantineItem, target: Target, to: Remediation) -> bool:
     if item.state not in _SAME[to]:
         return False
     return to is not Remediation.QUARANTINING or item.content_sha256 == target.content_sha256
+
+
+def resumable(item: QuarantineItem, target: Target, to: Remediation) -> bool:
+    """Whether it is this very intent, left pending: of another content it is another's."""
+    return item.state.pending and item.state is to and item.content_sha256 == target.content_sha256
 
 
 def check(item: QuarantineItem | None, target: Target, to: Remediation) -> None:
@@ -147,6 +153,9 @@ def resolve(pen: Pen, item: QuarantineItem, prior: str | None, *, done: bool) ->
     )
     if not done and prior is not None:
         earlier: dict[str, Any] = json.loads(prior)
+        since = earlier.pop("hidden_at", None)
+        if since is not None:
+            earlier["hidden_at"] = datetime.datetime.fromisoformat(since)
         new = dataclasses.replace(new, **earlier)
     return Step(new, item.state, None)
 
@@ -202,6 +211,7 @@ def _prior(item: QuarantineItem | None) -> str | None:
         "scan_id": item.scan_id,
         "reason": item.reason,
         "bundle": item.bundle,
+        "hidden_at": None if item.hidden_at is None else item.hidden_at.isoformat(),
     }
     return json.dumps(kept, ensure_ascii=False)
 

@@ -24,7 +24,7 @@ from ragsieve.ledger.columns import of_tenant
 from ragsieve.ledger.faults import IllegalMoveError, StaleStateError
 from ragsieve.ledger.pens import Desk, Pen, chunks
 from ragsieve.ledger.places import item_of
-from ragsieve.ledger.records import Intent, QuarantineItem, Target
+from ragsieve.ledger.records import Intent, QuarantineItem, ScanState, Target
 from ragsieve.ledger.scans import scan_in
 from ragsieve.ledger.schema import items
 
@@ -54,34 +54,43 @@ class States:
         :param to: quarantining, releasing, deleting or restoring.
         :param scan_id: needed for quarantining: the scan that hides, and the rollback handle.
         :param bundle: needed for deleting: where the export lies.
-        :param resume: take over such intents that somebody left pending, instead of refusing;
-            whoever left them can no longer confirm them.
+        :param resume: take over such intents that somebody left pending for the same content,
+            instead of refusing; whoever left them can no longer confirm them.
         :raises InputError: when something needed is missing, or a place is named twice.
         :raises StaleStateError: when a version is not the current one, the content is not what
             was hidden, or the document is in somebody else's hands.
-        :raises IllegalMoveError: when the state does not lead there, or the scan is a dry run.
+        :raises IllegalMoveError: when the state does not lead there, the scan is a dry run, or
+            was rolled back and did not hide the document before.
         :raises NotKeptError: when the scan was not begun for the places' tenant.
         """
         _check(targets, to, scan_id, bundle)
         taken: list[moves.Step] = []
         resumed: list[moves.Step] = []
+        over = False
         already: list[QuarantineItem] = []
         with self.desk.writing() as pen:
             if scan_id is not None:
                 for tenant in {one.place.tenant for one in targets}:
-                    if scan_in(pen.connection, scan_id, tenant).start.dry_run:
+                    scan = scan_in(pen.connection, scan_id, tenant)
+                    over = over or scan.state is ScanState.ROLLED_BACK
+                    if scan.start.dry_run:
                         raise IllegalMoveError(
                             f"scan {scan_id} is a dry run; nothing may be changed through it"
                         )
             kept = _kept(pen, [one.place for one in targets])
             for target in targets:
                 item, prior = kept.get(place_key(target.place), (None, None))
-                if item is not None and item.state.pending and item.state is to and resume:
+                if item is not None and resume and moves.resumable(item, target, to):
                     resumed.append(moves.take_over(pen, item, prior))
                 elif item is not None and moves.settled(item, target, to):
                     already.append(item)
                 else:
                     moves.check(item, target, to)
+                    # What it hid before may be hidden again: a release can be taken back.
+                    if over and (item is None or item.scan_id != scan_id):
+                        raise IllegalMoveError(
+                            f"scan {scan_id} was rolled back; it may hide nothing more"
+                        )
                     taken.append(
                         moves.begin(pen, item, target, to, reason, scan_id=scan_id, bundle=bundle)
                     )

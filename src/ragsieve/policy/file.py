@@ -181,7 +181,10 @@ def read_policy(path: Path | str | None) -> Policy:
     if path is None:
         return _built_in()
     declared = read_declared(path, Declaration)
-    return Policy(declared, hashlib.sha256(Path(path).read_bytes()).hexdigest(), str(path))
+    sha256 = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    if read_declared(path, Declaration) != declared:
+        raise ConfigError(f"{path}: changed while it was read; read it again")
+    return Policy(declared, sha256, str(path))
 
 
 @functools.cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import ClassVar, Literal
 
@@ -78,6 +79,10 @@ class Rule:
             raise ConfigError(
                 f"rule {self.name!r} has no condition; put what holds always into 'otherwise'"
             )
+        for field in ("evidence_at_least", "score_at_least"):
+            value = getattr(self, field)
+            if value is not None and not math.isfinite(value):
+                raise ConfigError(f"{field} must be a finite number, found {value}")
         for field in ("trust_at_most", "trust_at_least"):
             value = getattr(self, field)
             if value is not None and not 0 <= value <= 1:

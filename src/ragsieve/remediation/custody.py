@@ -9,10 +9,11 @@ from pathlib import Path
 
 from ragsieve.cases import Place, Remediation
 from ragsieve.connectors.bundles import read_bundle, write_bundle
-from ragsieve.connectors.contract import Bundle, Connector, Row
+from ragsieve.connectors.contract import Bundle, Connector, Mark, Row
 from ragsieve.errors import InputError, StoreError
 from ragsieve.ledger.book import Ledger
-from ragsieve.ledger.faults import StaleStateError
+from ragsieve.ledger.faults import IllegalMoveError, StaleStateError
+from ragsieve.ledger.moves import ENDS
 from ragsieve.ledger.records import QuarantineItem, Target
 
 BATCH_DOCUMENTS = 200
@@ -68,13 +69,13 @@ class Custody:
         """
         applied = Applied()
         for batch in _batches(targets):
-            here, found = self._as_judged(batch)
+            rows = self.connector.fetch([one.place.document_id for one in batch])
+            here, found = self._as_judged(batch, rows)
             intent = self.ledger.states.intend(
                 here, Remediation.QUARANTINING, reason=reason, scan_id=scan_id, resume=True
             )
-            # A row that the ledger holds as hidden may have been ingested anew: hide it again.
-            hidden = [one for one in intent.already if one.state is not Remediation.DELETED]
-            names = [one.place.document_id for one in (*intent.items, *hidden)]
+            # A row that the ledger holds as hidden or deleted may have been ingested anew.
+            names = [one.place.document_id for one in (*intent.items, *intent.already)]
             since = self.ledger.now()
             self.connector.quarantine(names, reason=reason, scan_id=scan_id, since=since)
             applied += found + self._confirmed(intent.items, intent.already, reason)
@@ -111,23 +112,33 @@ class Custody:
             )
         applied = Applied()
         for batch in _batches(targets):
-            here, found = self._as_judged(batch)
-            bundle = self.connector.export([one.place.document_id for one in here])
+            # Judged by what the bundle holds: a row may change after any other look at it.
+            bundle = self.connector.export([one.place.document_id for one in batch])
+            here, found = self._as_judged(batch, [one.row for one in bundle.rows])
+            applied += found
+            if not here:
+                continue
             path = self.bundles / f"{self.ledger.now():%Y%m%dT%H%M%S}-{uuid.uuid4().hex}.jsonl"
-            self.bundles.mkdir(parents=True, exist_ok=True)
-            write_bundle(path, bundle)
-            intent = self.ledger.states.intend(
-                here, Remediation.DELETING, reason=reason, bundle=str(path.resolve())
-            )
+            # The text of flagged documents is nobody else's business.
+            self.bundles.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_bundle(path, _part(bundle, [one.place.document_id for one in here]))
+            try:
+                intent = self.ledger.states.intend(
+                    here, Remediation.DELETING, reason=reason, bundle=str(path.resolve())
+                )
+            except (IllegalMoveError, StaleStateError):
+                path.unlink(missing_ok=True)
+                raise
             chosen = {one.place.document_id for one in intent.items}
             self.connector.delete(_part(bundle, chosen))
-            applied += found + self._confirmed(intent.items, intent.already, reason)
+            applied += self._confirmed(intent.items, intent.already, reason)
         return applied
 
     def restore(self, targets: Iterable[Target], *, reason: str) -> Applied:
         """Bring deleted documents back, hidden as they were.
 
-        :raises InputError: when a bundle cannot be read.
+        :raises InputError: when a bundle cannot be read, or lacks a row; nothing of its batch
+            is changed then.
         :raises StoreError: when something else stands under an id, or the store or the ledger
             fails; intents stay for recovery.
         """
@@ -137,12 +148,13 @@ class Custody:
                 batch, Remediation.RESTORING, reason=reason, resume=True
             )
             try:
-                for path, names in _by_bundle(intent.items).items():
-                    self.connector.restore(_part(read_bundle(path), names))
+                parts = [_kept(path, items) for path, items in _by_bundle(intent.items).items()]
             except InputError:
-                # Nothing was touched yet for this batch that recovery could not tell.
+                # All bundles are read before the store is touched, so nothing was.
                 self.ledger.states.abandon(intent.items, reason="its bundle cannot be read")
                 raise
+            for part in parts:
+                self.connector.restore(part)
             applied += self._confirmed(intent.items, intent.already, reason)
         return applied
 
@@ -154,9 +166,10 @@ class Custody:
         """Where a document of this collection lies."""
         return Place(self.connector.address, document_id, self.tenant)
 
-    def _as_judged(self, batch: Sequence[Target]) -> tuple[list[Target], Applied]:
+    def _as_judged(
+        self, batch: Sequence[Target], rows: Sequence[Row]
+    ) -> tuple[list[Target], Applied]:
         """The targets whose rows still hold what they were judged for, and what became of others."""
-        rows = self.connector.fetch([one.place.document_id for one in batch])
         contents = {row.id: self.content_sha256(row) for row in rows}
         here, missing, changed = [], [], []
         for one in batch:
@@ -192,7 +205,13 @@ class Custody:
         for one in items:
             try:
                 done += self.ledger.states.confirm([one], reason=reason)
-            except StaleStateError:
+            except StaleStateError as error:
+                now = self.ledger.states.get(one.place)
+                if now is None or now.state not in {one.state, ENDS[one.state]}:
+                    # Settled as not done, while here the store was changed all the same.
+                    raise StaleStateError(
+                        f"{error}. The store may have been changed meanwhile: repeat the command"
+                    ) from error
                 others.append(one.place.document_id)
         return tuple(done), tuple(others)
 
@@ -210,12 +229,27 @@ def _part(bundle: Bundle, ids: Iterable[str]) -> Bundle:
     return dataclasses.replace(bundle, rows=rows)
 
 
-def _by_bundle(items: Sequence[QuarantineItem]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+def _kept(path: str, items: Sequence[QuarantineItem]) -> Bundle:
+    """The rows of some documents in a bundle, each with a mark: they come back hidden."""
+    bundle = read_bundle(path)
+    rows = {one.row.id: one for one in bundle.rows}
+    found = []
+    for item in items:
+        name = item.place.document_id
+        if name not in rows:
+            raise InputError(f"{path}: does not hold document {name!r}; take an intact copy")
+        since = item.hidden_at or item.changed_at
+        mark = rows[name].mark or Mark(name, item.reason, item.scan_id, since)
+        found.append(dataclasses.replace(rows[name], mark=mark))
+    return dataclasses.replace(bundle, rows=tuple(found))
+
+
+def _by_bundle(items: Sequence[QuarantineItem]) -> dict[str, list[QuarantineItem]]:
+    found: dict[str, list[QuarantineItem]] = {}
     for one in items:
         if one.bundle is None:
             raise InputError(
                 f"document {one.place.document_id!r}: the ledger names no bundle to restore from"
             )
-        found.setdefault(one.bundle, []).append(one.place.document_id)
+        found.setdefault(one.bundle, []).append(one)
     return found

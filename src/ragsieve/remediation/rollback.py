@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 
 from ragsieve.cases import Remediation
 from ragsieve.ledger.records import QuarantineItem, Target
@@ -41,14 +42,11 @@ def roll_back(
     contested = [one.item for one in preview.contested]
     wanted = [*preview.brings_back, *(contested if include_contested else ())]
     here = [one for one in wanted if one.place.store == custody.connector.address]
-    restored = custody.restore(
-        map(_target, (one for one in here if one.state is Remediation.DELETED)), reason=reason
-    )
-    now = [states.get(one.place) for one in here]
-    released = custody.release(
-        (_target(one) for one in now if one is not None and one.state is Remediation.QUARANTINED),
-        reason=reason,
-    )
+    # First what needs no bundle, so that a bundle that is damaged keeps nothing else hidden.
+    released = custody.release(_in_state(here, Remediation.QUARANTINED), reason=reason)
+    restored = custody.restore(_in_state(here, Remediation.DELETED), reason=reason)
+    now = [item for one in here if (item := states.get(one.place)) is not None]
+    released += custody.release(_in_state(now, Remediation.QUARANTINED), reason=reason)
     hidden = [
         one
         for one in states.items(tenant=custody.tenant, scan_id=scan_id)
@@ -60,5 +58,7 @@ def roll_back(
     return RolledBack(preview, released, restored, left, complete=not hidden)
 
 
-def _target(item: QuarantineItem) -> Target:
-    return Target(item.place, item.content_sha256, item.version)
+def _in_state(items: Iterable[QuarantineItem], state: Remediation) -> list[Target]:
+    return [
+        Target(one.place, one.content_sha256, one.version) for one in items if one.state is state
+    ]

@@ -78,21 +78,20 @@ async def _answers(
         chosen.append(collection)
         rankings.append(ranking_of(one, collection, who, most=settings.max_documents, prefix=at))
     sizes = [one.k or held.detector.candidates for one, held in zip(asked, chosen, strict=True)]
-    withheld = {id(held): held.withheld() for held in chosen}
-    hidden = [withheld[id(held)] for held in chosen]
 
     def work() -> list[Outcome]:
         groups: dict[tuple[int, Mode, int], list[int]] = {}
         for place, (one, held, size) in enumerate(zip(asked, chosen, sizes, strict=True)):
             groups.setdefault((id(held), one.mode, size), []).append(place)
         found: dict[int, Outcome] = {}
-        for (held_id, mode, size), places in groups.items():
+        for (_, mode, size), places in groups.items():
             outcomes = judge(
                 [rankings[place] for place in places],
                 chosen[places[0]],
                 mode=mode,
                 size=size,
-                withheld=withheld[held_id],
+                # As of now: the job may have waited.
+                withheld=chosen[places[0]].withheld(),
             )
             found |= zip(places, outcomes, strict=True)
         return [found[place] for place in range(len(asked))]
@@ -104,6 +103,7 @@ async def _answers(
         if isinstance(result, Failure):
             failure = result
             shared.telemetry.failed(span, failure)
+            hidden = [held.withheld() for held in chosen]
             outcomes = _without_judgement(shared, asked, rankings, sizes, hidden, failure)
         else:
             outcomes = result

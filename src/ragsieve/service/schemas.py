@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
@@ -22,8 +22,10 @@ MOST_DOCUMENTS = 1_000
 MOST_BATCH = 256
 LONGEST_TEXT = 1_000_000
 LONGEST_DIMENSION = 16_384
+_MOST_FIELDS = 64
 
 
+# Long lists fail at their first fault: an error for each of a million numbers costs gigabytes.
 # A constrained string is Unicode: half a surrogate pair is refused.
 # Squares of larger ones have no sum in single precision.
 Coordinate = Annotated[float, Field(ge=-1e15, le=1e15, allow_inf_nan=False)]
@@ -38,6 +40,14 @@ class Strict(BaseModel):
     """A request's part: unknown fields are errors, and nothing is taken for something else."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _few_fields(cls, given: Any) -> Any:
+        # Each unknown one would be an error of its own.
+        if isinstance(given, dict) and len(given) > _MOST_FIELDS:
+            raise ValueError(f"expected at most {_MOST_FIELDS} fields, found {len(given)}")
+        return given
 
 
 class ProvenanceIn(Strict):
@@ -80,9 +90,15 @@ class FilterRequest(Strict):
     query: Question
     query_id: Identifier | None = None
     collection: Identifier | None = None
-    ids: Annotated[list[Identifier], Field(min_length=1, max_length=MOST_DOCUMENTS)] = []
-    similarities: Annotated[list[FiniteFloat], Field(max_length=MOST_DOCUMENTS)] = []
-    candidates: Annotated[list[CandidateIn], Field(min_length=1, max_length=MOST_DOCUMENTS)] = []
+    ids: Annotated[
+        list[Identifier], Field(min_length=1, max_length=MOST_DOCUMENTS, fail_fast=True)
+    ] = []
+    similarities: Annotated[
+        list[FiniteFloat], Field(max_length=MOST_DOCUMENTS, fail_fast=True)
+    ] = []
+    candidates: Annotated[
+        list[CandidateIn], Field(min_length=1, max_length=MOST_DOCUMENTS, fail_fast=True)
+    ] = []
     # Strictness would refuse the words that JSON has for these.
     mode: Annotated[Mode, Field(strict=False)] = Mode.FULL
     k: Annotated[int, Field(ge=1, le=MOST_DOCUMENTS)] | None = None
@@ -110,7 +126,10 @@ class NewDocument(DocumentIn):
     """
 
     embedding: (
-        Annotated[list[Coordinate], Field(min_length=1, max_length=LONGEST_DIMENSION)] | None
+        Annotated[
+            list[Coordinate], Field(min_length=1, max_length=LONGEST_DIMENSION, fail_fast=True)
+        ]
+        | None
     ) = None
 
 

@@ -45,17 +45,22 @@ def make_server(app: FastAPI, settings: ServiceSettings) -> uvicorn.Server:
 
 
 class TimedHeads(H11Protocol):
-    """Closes a connection whose request's head does not come in time.
+    """Closes a connection whose request's head does not come in time, or that takes no answer.
 
-    The server bounds connections; without this, a few that send nothing would hold them all.
+    The server bounds connections; without this, a few that send or read nothing would hold them
+    all.
     """
 
     head_seconds: float = 10.0
+    taking_seconds: float = 60.0
     _late: asyncio.TimerHandle | None = None
+    _untaken: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first head."""
         super().connection_made(transport)
+        # Writing pauses with the first byte that is left over.
+        transport.set_write_buffer_limits(high=0)
         self._wait()
 
     def data_received(self, data: bytes) -> None:
@@ -69,7 +74,24 @@ class TimedHeads(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait for nothing."""
         self._stop_waiting()
+        self._taken()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Wait for the client to take what is left over."""
+        super().pause_writing()
+        self._taken()
+        self._untaken = self.loop.call_later(self.taking_seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """It took everything."""
+        super().resume_writing()
+        self._taken()
+
+    def _taken(self) -> None:
+        if self._untaken is not None:
+            self._untaken.cancel()
+            self._untaken = None
 
     def _between_requests(self) -> bool:
         return self.cycle is None or self.cycle.response_complete

@@ -15,7 +15,7 @@ from ragsieve.auditing.rows import row_content_sha256
 from ragsieve.connectors.address import Fields, parse_address
 from ragsieve.connectors.contract import Connector
 from ragsieve.connectors.opening import open_store
-from ragsieve.errors import RagsieveError, StoreError
+from ragsieve.errors import ConfigError, RagsieveError, StoreError
 from ragsieve.ledger.book import Ledger
 from ragsieve.ledger.faults import IllegalMoveError, NotKeptError, StaleStateError
 from ragsieve.remediation.custody import Custody
@@ -64,12 +64,21 @@ class Stores:
     used where they were opened, and two reviewers do not write at once.
 
     :param bundles: folder for what is deleted; deleting is refused without one.
+    :raises ConfigError: for one store of two tenants.
     """
 
     def __init__(
         self, declared: Iterable[DeclaredStore] = (), *, bundles: Path | None = None
     ) -> None:
-        self._held = {(one.tenant, one.address): _Held(one, bundles) for one in declared}
+        stores = tuple(declared)
+        owners = {one.address: one.tenant for one in stores}
+        for one in stores:
+            if owners[one.address] != one.tenant:
+                raise ConfigError(
+                    f"{one.address}: declared for two tenants, who would see each other's "
+                    "documents; give each a collection of its own"
+                )
+        self._held = {(one.tenant, one.address): _Held(one, bundles) for one in stores}
 
     def addresses(self, tenant: str | None) -> tuple[str, ...]:
         """The stores of a tenant, without secrets."""

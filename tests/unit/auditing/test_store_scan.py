@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -18,6 +20,7 @@ from ragsieve.errors import StoreError
 from ragsieve.ledger import open_ledger
 from ragsieve.ledger.records import QueueFilter, ScanState
 from ragsieve.policy.file import read_policy
+from ragsieve.records import Decision
 from ragsieve.remediation.custody import Custody
 from ragsieve.remediation.recovery import recover
 from ragsieve.remediation.rollback import roll_back
@@ -194,6 +197,37 @@ def test_a_failing_detector_leaves_a_failed_scan(tmp_path, ledger, rows):
         scan_store(custody_of(ledger, rows), plan_of(tmp_path), failing)
     kept = ledger.scans.get("s1")
     assert (kept.state, kept.note) == (ScanState.FAILED, "the disk of the models is gone")
+
+
+def test_a_scan_that_was_rolled_back_while_it_ran_says_so(tmp_path, ledger, rows):
+    custody = custody_of(ledger, rows)
+
+    def slow(corpus, vectors):
+        assert roll_back(custody, "s1", reason="wrong store").complete
+        return judge(corpus, vectors)
+
+    with pytest.raises(StoreError, match="was rolled back; it may hide nothing more"):
+        scan_store(custody, plan_of(tmp_path, policy=strict(tmp_path), apply=True), slow)
+    assert custody.connector.hidden == {}
+    assert ledger.scans.get("s1").state is ScanState.ROLLED_BACK
+
+
+def test_an_undecided_document_that_is_a_finding_is_counted_once(tmp_path, ledger, rows):
+    path = tmp_path / "low.toml"
+    path.write_text(
+        'version = 1\n[[thresholds]]\nthreshold = 0.001\nprofile = "default"\nkind = "scan"\n'
+    )
+
+    def undecided(corpus, vectors):
+        scan = judge(corpus, vectors)
+        return dataclasses.replace(scan, decisions=(Decision.UNDECIDED,) * len(scan))
+
+    plan = plan_of(tmp_path, policy=read_policy(path))
+    done = scan_store(custody_of(ledger, rows), plan, undecided)
+    counts = ledger.scans.get("s1").counts
+    assert done.incidents
+    assert counts.flagged == len(done.incidents)
+    assert (counts.flagged + counts.undecided, counts.clear) == (len(rows), 0)
 
 
 @pytest.mark.parametrize("when", ["before", "after"])

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from ragsieve.errors import MissingExtraError
+from ragsieve.errors import ConfigError, MissingExtraError
 from ragsieve.ledger import open_ledger
 from unit.ledger.building import start
 
@@ -25,6 +25,14 @@ def test_without_postgresqls_driver_it_says_how_to_get_it(monkeypatch):
     with pytest.raises(MissingExtraError, match="psycopg") as caught:
         open_ledger("postgresql://mara:hunter2@db.example/ledger", actor="mara")
     assert "hunter2" not in str(caught.value)
+
+
+def test_keywords_with_a_password_are_not_taken_for_a_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match="list of keywords") as caught:
+        open_ledger("host=db user=mara password=hunter2", actor="mara")
+    assert "hunter2" not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_its_records_need_no_database():

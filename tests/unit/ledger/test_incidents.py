@@ -10,7 +10,7 @@ import pytest
 from ragsieve.cases import Measure, Opinion, Remediation, RiskTier, Truth
 from ragsieve.errors import InputError
 from ragsieve.ledger.faults import NotKeptError
-from ragsieve.ledger.records import Judged, QueueFilter
+from ragsieve.ledger.records import Judged, QueueFilter, ScanKind
 from ragsieve.records import Decision, Evidence, Level
 from unit.ledger.building import (
     START,
@@ -116,6 +116,23 @@ def test_one_place_waits_once(scanned):
     # The older scan hands its finding in again: it does not come back to the front.
     scanned.incidents.record([first])
     assert [one.incident.id for one in queue(scanned).entries] == [second.id]
+
+
+def test_a_retrieval_takes_no_finding_of_another_content_out_of_the_queue(scanned):
+    """Whoever asks tells the texts: a forged one must not hide the finding of the real one."""
+    scanned.scans.begin(start("f1", kind=ScanKind.FILTER))
+    scanned.scans.begin(start("s2"))
+    real, forged = incident(), incident(scan_id="f1", text="something else")
+    scanned.incidents.record([real])
+    scanned.incidents.record([forged])
+    assert {one.incident.id for one in queue(scanned).entries} == {real.id, forged.id}
+    again = incident(scan_id="s2")
+    scanned.incidents.record([again])
+    assert [one.incident.id for one in queue(scanned).entries] == [again.id]
+    scanned.scans.begin(start("f2", kind=ScanKind.FILTER))
+    same = incident(scan_id="f2")
+    scanned.incidents.record([same])
+    assert [one.incident.id for one in queue(scanned).entries] == [same.id]
 
 
 def test_an_earlier_opinion_on_the_same_content_is_known(scanned):

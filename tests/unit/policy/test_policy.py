@@ -155,6 +155,8 @@ def test_tiers_are_looked_up_by_place(tmp_path):
         (rule("sorce = 'x'"), "unknown key"),
         (rule(""), "no condition"),
         (rule("trust_at_most = 1.5"), r"\[0, 1\]"),
+        (rule("score_at_least = nan"), "finite"),
+        (rule("evidence = ['x']\nevidence_at_least = inf"), "finite"),
         (rule("score_at_least = 1") * 2, "one name"),
         (rule("score_at_least = 1", "destroy"), "measure"),
         ("[[tiers]]\nrisk_tier = 'high'\n", "pattern for store or tenant"),

@@ -195,7 +195,17 @@ def test_the_queue_is_filtered(reader, asked, words):
 
 
 @pytest.mark.parametrize(
-    "asked", ["days=x", "days=0", "state=gone", "reviewed=maybe", "page=-1", f"store={'x' * 1_025}"]
+    "asked",
+    [
+        "days=x",
+        "days=0",
+        "days=00000000019999999999",
+        "state=gone",
+        "reviewed=maybe",
+        "page=-1",
+        f"page=000000001{'0' * 5_000}",
+        f"store={'x' * 1_025}",
+    ],
 )
 def test_a_filter_that_cannot_be_read_is_a_page(reader, asked):
     page = reader.get(f"/desk?{asked}")
@@ -294,6 +304,8 @@ def test_forms_that_cannot_be_used_are_pages(steady, reader, change, status):
     page = reader.post("/desk/act", data=form | change)
     assert (page.status_code, page.headers["content-type"]) == (status, "text/html; charset=utf-8")
     assert steady.store.changes == 0
+    long = reader.post("/desk/act", data=form | {"reason": "x" * 300_000})
+    assert (long.status_code, long.headers["content-type"]) == (413, "text/html; charset=utf-8")
     upload = reader.post("/desk/act", files={"finding": b"x"}, data=form)
     assert upload.status_code == 415
 
@@ -655,3 +667,25 @@ with httpx.Client(base_url=f"http://127.0.0.1:{port}", follow_redirects=True) as
     found = re.findall(r'name="finding" value="([^"]+)"', client.get("/desk/campaigns?name=scan1-1").text)
     client.post("/desk/act", data={"csrf": csrf, "act": "quarantine", "reason": "r", "finding": found})
 """
+
+
+def test_keys_that_cannot_be_read_let_nobody_in_and_are_not_named(tmp_path):
+    bench = make(tmp_path, keyed=True)
+    token = bench.token()
+    with served(bench.parts()) as client:
+        assert client.post("/desk/sign-in", data={"key": token}).status_code == 200
+        bench.key_file.path.write_text("{broken")
+        pages = [client.get("/desk"), client.post("/desk/sign-in", data={"key": token})]
+    for page in pages:
+        assert page.status_code == 503
+        assert "keys cannot be checked" in text_of(page)
+        assert "keys.json" not in page.text
+
+
+def test_a_stranger_cannot_keep_the_service_with_a_long_form(tmp_path):
+    bench = make(tmp_path, keyed=True)
+    bench.token()
+    kind = {"Content-Type": "application/x-www-form-urlencoded"}
+    with served(bench.parts()) as client:
+        page = client.post("/desk/sign-in", content=b"&" * 300_000, headers=kind)
+    assert page.status_code == 413

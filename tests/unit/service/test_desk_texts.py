@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+import time
 import unicodedata
 
 import pytest
@@ -143,3 +144,11 @@ def test_short_strings_are_isolated():
     assert "\n" not in found
     assert str(badged(None)) == '<bdi class="hostile"></bdi>'
     assert "…" in str(badged("x" * 600))
+
+
+def test_one_long_word_of_two_alphabets_costs_no_square():
+    word = "\u0430a" * 10_000
+    begun = time.process_time()
+    found = findings_in(word)
+    assert time.process_time() - begun < 2
+    assert sum(one.kind == "confusable" for one in found) == 10_000

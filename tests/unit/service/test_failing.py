@@ -200,3 +200,21 @@ def test_many_clients_at_once_get_their_own_answers():
             return found["query_id"], found["candidates"][0]["id"]
 
         assert list(pool.map(ask, range(60))) == [(f"q{n}", f"d{n}") for n in range(60)]
+
+
+def test_what_was_hidden_while_a_request_waited_is_not_handed_over():
+    hidden, wait = {"d1"}, threading.Event()
+
+    class Reviewed(Broken):
+        def score_many(self, rankings, *, progress=None):
+            hidden.add("d2")
+            return super().score_many(rankings, progress=progress)
+
+    held = collection(detector=Reviewed(None, wait), withheld=lambda: frozenset(hidden))
+    settings = ServiceSettings(on_failure="open", request_seconds=0.2, threads=1, waiting=0)
+    with served(parts(held, settings=settings)) as client:
+        found = client.post("/v1/filter", json=asked(k=4)).json()
+        wait.set()
+    assert found["fallback"] == "timeout"
+    assert found["withheld"] == ["d1", "d2"]
+    assert [one["id"] for one in found["kept"]] == ["d0", "d3", "d4", "d5"]

@@ -173,3 +173,10 @@ def test_the_live_gate_equals_the_live_index_and_takes_nothing_in(tmp_path):
         assert answer.json()["against"] == "live"
         known = client.post("/v1/gate", json=body(documents[1:2], rows[1:2]))
         assert known.status_code == 422
+
+
+def test_many_false_numbers_are_one_fault(client):
+    body = {"documents": [{"id": "a", "text": "t", "embedding": ["x"] * 10_000}]}
+    answer = client.post("/v1/gate", json=body)
+    assert answer.status_code == 422
+    assert [one["field"] for one in answer.json()["errors"]] == ["documents[0].embedding[0]"]

@@ -12,7 +12,7 @@ import time
 import pytest
 
 from ragsieve.service.app import create_app
-from ragsieve.service.serving import make_server
+from ragsieve.service.serving import TimedHeads, make_server
 from ragsieve.settings import ServiceSettings
 from unit.service.making import asked, collection, parts, served
 
@@ -152,3 +152,21 @@ def test_connections_are_bounded():
         with connect(port) as late:
             late.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert late.recv(1_000).startswith(b"HTTP/1.1 503")
+
+
+def test_whoever_takes_no_answer_loses_the_connection(monkeypatch):
+    monkeypatch.setattr(TimedHeads, "taking_seconds", 0.3)
+    count = 200
+    question = b"GET /v1/openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with listening(keep_alive_seconds=1) as port:
+        with contextlib.closing(socket.socket()) as idle:
+            idle.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2_048)
+            idle.settimeout(20)
+            idle.connect(("127.0.0.1", port))
+            idle.sendall(question * count)
+            time.sleep(3)
+            # What the system had taken over by then is all there is.
+            assert 0 < read_all(idle).count(b"HTTP/1.1 200") < count
+        with connect(port) as busy:
+            busy.sendall(question * count)
+            assert read_all(busy).count(b"HTTP/1.1 200") == count

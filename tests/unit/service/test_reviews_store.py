@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from ragsieve.errors import ConfigError
 from ragsieve.ledger import open_ledger
 from ragsieve.service.desk.routes import router as desk
 from ragsieve.service.reviewing import Reviewing
@@ -90,3 +93,10 @@ def test_addresses_are_shown_without_their_secret():
     assert stores.addresses("acme") == ("qdrant://localhost:6333/docs",)
     assert stores.addresses(None) == ()
     assert "hunter2" not in repr(declared)
+
+
+def test_one_store_of_two_tenants_is_refused():
+    address = "faiss:///srv/docs.faiss?texts=/srv/docs.jsonl"
+    with pytest.raises(ConfigError, match="two tenants"):
+        Stores([declare(address, "a"), declare(address, "b")])
+    assert Stores([declare(address, "a"), declare(address, "a")]).addresses("a") != ()

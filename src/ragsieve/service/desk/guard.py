@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import http
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Any
 
 from fastapi import Request, Response
@@ -26,6 +27,7 @@ from ragsieve.service.sessions import FORM_FIELD, HEADER, Session, Sessions, csr
 
 SIGN_IN = "/desk/sign-in"
 _LONGEST_FIELD = 4_096
+_LONGEST_FORM_BYTES = 256 << 10
 
 log = logging.getLogger("ragsieve.service")
 
@@ -44,9 +46,10 @@ class Guard:
         """Who sits at the desk.
 
         :raises SignedOut: when nobody does.
-        :raises Refused: when their key may not review.
+        :raises Refused: when their key may not review, or keys cannot be read.
         """
-        found = self.sessions.find(request.cookies.get(self.sessions.cookie))
+        with keys_at_hand():
+            found = self.sessions.find(request.cookies.get(self.sessions.cookie))
         if found is None:
             raise SignedOut
         check_role(found.principal)
@@ -68,6 +71,19 @@ class Guard:
         return session, form
 
 
+@contextlib.contextmanager
+def keys_at_hand() -> Iterator[None]:
+    """Refuse while the keys cannot be read, without the words that say where they lie.
+
+    :raises Refused: in place of what reading them raises.
+    """
+    try:
+        yield
+    except InputError:
+        log.error("the keys cannot be read; nobody is let in")  # noqa: TRY400 -- no text
+        raise Refused(503, "keys cannot be checked at present") from None
+
+
 def check_role(principal: Principal) -> None:
     """Refuse a key that may not review.
 
@@ -80,13 +96,16 @@ def check_role(principal: Principal) -> None:
 async def read_form(request: Request) -> FormData:
     """A form of plain fields.
 
-    :raises Refused: for anything else.
+    :raises Refused: for anything else, and for one that is too long: strangers may send one to
+        sign in, and it is read byte by byte while all others wait.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if not kind:
         return FormData()
     if kind != "application/x-www-form-urlencoded":
         raise Refused(415, "expected a form")
+    if len(await request.body()) > _LONGEST_FORM_BYTES:
+        raise Refused(413, f"expected a form of at most {_LONGEST_FORM_BYTES:,} bytes")
     return await request.form(max_files=0, max_fields=2_000)
 
 

@@ -29,6 +29,7 @@ Kind = TypeVar("Kind", Remediation, Opinion, Level)
 _CHUNK = 500
 _LONGEST = 1_024
 _MOST_DAYS = 3_650
+_MOST_DIGITS = 9
 _TEXTS = ("store", "source", "author", "evidence", "scan", "document")
 _YES_NO = {"yes": True, "no": False}
 FIELDS = (*_TEXTS, "days", "state", "opinion", "level", "reviewed", "known")
@@ -213,7 +214,8 @@ def _key(one: KeptIncident) -> str:
 
 
 def _number(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= _MOST_DAYS:
+    digits = text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
+    if not digits or not 1 <= int(text) <= _MOST_DAYS:
         raise InputError(f"expected a number from 1 to {_MOST_DAYS:,}")
     return int(text)
 

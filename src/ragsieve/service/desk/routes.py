@@ -21,7 +21,15 @@ from ragsieve.service.acts import REVIEWS, Act, ActRecord, read_act
 from ragsieve.service.desk.beside import beside, excerpt
 from ragsieve.service.desk.calibrating import calibration, threshold_of
 from ragsieve.service.desk.case import campaign_of, case_of, line
-from ragsieve.service.desk.guard import SIGN_IN, Guard, check_role, desk_route, field, read_form
+from ragsieve.service.desk.guard import (
+    SIGN_IN,
+    Guard,
+    check_role,
+    desk_route,
+    field,
+    keys_at_hand,
+    read_form,
+)
 from ragsieve.service.desk.pages import Pages, load_pages, static_files
 from ragsieve.service.desk.queue import asked_of, queue_page
 from ragsieve.service.problems import Refused
@@ -121,7 +129,9 @@ def _signing(routes: APIRouter, runtime: Runtime, guard: Guard, pages: Pages) ->
         if request.headers.get("sec-fetch-site", "same-origin") not in {"same-origin", "none"}:
             raise Refused(403, "a page of another origin may not sign in")
         form = await read_form(request)
-        principal = runtime.access.of_token(field(form, "key"))
+        key = field(form, "key")
+        with keys_at_hand():
+            principal = runtime.access.of_token(key)
         if principal is None:
             return pages.page("sign-in", None, status=401, problem="This key opens nothing.")
         check_role(principal)

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import itertools
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable
 
 import regex
@@ -141,7 +142,7 @@ def words_in(text: str, theirs: frozenset[str], *, limit: int) -> tuple[Stretch,
 def _confusable(token: MixedToken) -> Iterable[Stretch]:
     """The letters of a word that are not of its main script, each with its name."""
     names = [_script(character) for character in token.text]
-    counts = {name: names.count(name) for name in names if name}
+    counts = Counter(name for name in names if name)
     if not counts:
         return
     main = max(counts, key=lambda name: (counts[name], name == "LATIN"))
