@@ -102,10 +102,10 @@ def scans(
         for one in entries
     ]
     lines = [
-        f"{one['id']}  {one['started'][:19]}  {one['kind']}, {one['state']}"
-        f"{', dry run' if one['dry_run'] else ''}: {one['findings']:,} findings in "
-        f"{one['documents']:,} documents of {one['store']}, by {one['by']}"
-        for one in rows
+        f"{one.start.id}  {one.started:%Y-%m-%d %H:%M:%S}  {one.start.kind}, {one.state}"
+        f"{', dry run' if one.start.dry_run else ''}: {one.counts.flagged:,} findings in "
+        f"{one.counts.documents:,} documents of {one.start.store}, by {one.actor}"
+        for one in entries
     ]
     console.result({"scans": rows}, lines or ["no scan"])
 
