@@ -41,12 +41,12 @@ class Exposures:
         if not contexts:
             return
         with self.desk.writing(counters=True) as pen:
-            counts: collections.Counter[str] = collections.Counter()
-            for context in contexts:
-                counts.update(_keys(store, context, tenant))
-            _count(pen, counts, tenant)
-            for context in contexts[-keep:] if keep > 0 else ():
-                _keep(pen, store, context, tenant)
+            names = {one.document_id for context in contexts for one in context.ranking}
+            keys = {name: codec.place_key(Place(store, name, tenant)) for name in names}
+            shown = [sorted({keys[one.document_id] for one in c.ranking}) for c in contexts]
+            _count(pen, collections.Counter(key for own in shown for key in own), tenant)
+            if keep > 0:
+                _keep(pen, store, contexts[-keep:], shown[-keep:], tenant)
             _forget(pen, store, tenant, keep)
 
     def of(self, place: Place, *, days: int | None = None) -> Exposure:
@@ -88,10 +88,6 @@ class Exposures:
             )
 
 
-def _keys(store: str, context: QueryContext, tenant: str | None) -> set[str]:
-    return {codec.place_key(Place(store, one.document_id, tenant)) for one in context.ranking}
-
-
 def _count(pen: Pen, counts: collections.Counter[str], tenant: str | None) -> None:
     statement = inserting(pen.connection, exposures)
     statement = statement.on_conflict_do_update(
@@ -109,19 +105,33 @@ def _count(pen: Pen, counts: collections.Counter[str], tenant: str | None) -> No
         )
 
 
-def _keep(pen: Pen, store: str, context: QueryContext, tenant: str | None) -> None:
-    made = pen.connection.execute(
-        retrievals.insert().values(
-            tenant=tenant, store=store, at=pen.at, context=codec.context_text(context)
+def _keep(
+    pen: Pen,
+    store: str,
+    contexts: Sequence[QueryContext],
+    shown: Sequence[Sequence[str]],
+    tenant: str | None,
+) -> None:
+    """Retrievals with the places that stood in them."""
+    made = retrievals.insert().returning(retrievals.c.id, sort_by_parameter_order=True)
+    for group in chunks(zip(contexts, shown, strict=True)):
+        rows = [
+            {
+                "tenant": tenant,
+                "store": store,
+                "at": pen.at,
+                "context": codec.context_text(context),
+            }
+            for context, _ in group
+        ]
+        numbers = pen.connection.scalars(made, rows).all()
+        places = (
+            {"retrieval_id": number, "place_key": key}
+            for number, (_, own) in zip(numbers, group, strict=True)
+            for key in own
         )
-    )
-    key = made.inserted_primary_key
-    if key is None:
-        raise TypeError("the database did not tell the number of a new row")
-    for group in chunks(sorted(_keys(store, context, tenant))):
-        pen.connection.execute(
-            retrieved.insert(), [{"retrieval_id": key[0], "place_key": one} for one in group]
-        )
+        for some in chunks(places):
+            pen.connection.execute(retrieved.insert(), some)
 
 
 def _forget(pen: Pen, store: str, tenant: str | None, keep: int) -> None:
