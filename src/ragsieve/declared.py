@@ -24,13 +24,29 @@ def read_declared(path: Path | str, kind: type[Declared]) -> Declared:
     :raises ConfigError: when the file cannot be read, holds an unknown key, or a value of the
         wrong type or out of range; the message names file and field.
     """
+    return parse_declared(read_bytes(path), kind, path)
+
+
+def read_bytes(path: Path | str) -> bytes:
+    """What stands in a file.
+
+    :raises ConfigError: when it cannot be read.
+    """
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror})") from error
+
+
+def parse_declared(raw: bytes, kind: type[Declared], source: Path | str) -> Declared:
+    """The record that the bytes of a TOML file declare; see `read_declared`.
+
+    :param source: named in errors.
+    """
     from pydantic import TypeAdapter, ValidationError
 
-    source = Path(path)
     try:
-        values = tomllib.loads(source.read_text("utf-8"))
-    except OSError as error:
-        raise ConfigError(f"{source}: cannot be read ({error.strerror})") from error
+        values = tomllib.loads(raw.decode("utf-8"))
     except ValueError as error:
         raise ConfigError(f"{source}: expected TOML: {error}") from error
     try:

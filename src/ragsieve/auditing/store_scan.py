@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from ragsieve.auditing.incidents import Court, Run, incidents, reaching
+from ragsieve.auditing.incidents import ACL_FIELD, Court, Run, incidents, reaching
 from ragsieve.cases import Incident, Measure, Opinion, content_sha256
 from ragsieve.connectors.address import Fields
 from ragsieve.connectors.snapshot import Snapshot, take_snapshot
@@ -47,7 +47,7 @@ class StoreScanPlan:
     work: Path
     policy: Policy
     trust: ProvenancePolicy | None = None
-    acl_field: str = "acl"
+    acl_field: str = ACL_FIELD
     apply: bool = False
     config_sha256: str | None = None
     embedding_version: str | None = None
@@ -180,8 +180,8 @@ def _written(
         plan.embedding_version,
         snapshot.fingerprint.ids_sha256,
     )
-    judged = list(zip(corpus, scan, strict=True))
-    found = reaching(run, judged, plan.policy)
+    # One verdict at a time: of a large collection nearly all are clear.
+    found = reaching(run, zip(corpus, scan, strict=True), plan.policy)
     rows = connector.fetch([document.id for document, _ in found])
     metadata = {row.id: row.metadata for row in rows}
     court = Court(
@@ -197,9 +197,9 @@ def _written(
     ledger.incidents.record(made)
     reached = {document.id for document, _ in found}
     undecided = [
-        Judged(custody.place(document.id), content_sha256(document), verdict)
-        for document, verdict in judged
-        if verdict.decision is Decision.UNDECIDED and document.id not in reached
+        Judged(custody.place(document.id), content_sha256(document), scan.verdict(row))
+        for row, document in enumerate(corpus)
+        if scan.decisions[row] is Decision.UNDECIDED and document.id not in reached
     ]
     ledger.incidents.judge(plan.scan_id, undecided, tenant=custody.tenant)
     return made

@@ -184,7 +184,7 @@ def calibrate(
         confidence=aim.confidence,
         trim=aim.trim,
         sources=_sources(traffic),
-        config_sha256=_sha256(settings.model_dump_json().encode()) if fresh else None,
+        config_sha256=settings.sha256 if fresh else None,
         policy_sha256=_sha256(written.encode()),
         slices=done.slices,
     )

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,7 +77,9 @@ def scan_address(console: Console, settings: Settings, choice: StoreChoice) -> N
         with console.progress("searching neighbours", len(corpus)) as advance:
             return detector.scan(corpus, vectors, progress=advance)
 
-    embedder = _embedder(console, settings) if choice.embed else None
+    version, embedder = choice.vectors_by, None
+    if choice.embed:
+        version, embedder = _embedder(console, settings)
     with _folder(choice.work) as work, opened_ledger(settings) as ledger:
         connector = open_store(address)
         try:
@@ -98,7 +100,7 @@ def scan_address(console: Console, settings: Settings, choice: StoreChoice) -> N
                 acl_field=settings.ledger.acl_field,
                 apply=choice.apply,
                 config_sha256=settings.sha256,
-                embedding_version=_version(settings, choice),
+                embedding_version=version,
                 fields=address.fields,
                 allow_moving=choice.allow_moving,
             )
@@ -111,7 +113,7 @@ def scan_address(console: Console, settings: Settings, choice: StoreChoice) -> N
     for note in notes:
         console.note(note)
     console.result(_fields(done, notes), _lines(done))
-    skipped = any(why != "hidden already" for why, _ in done.snapshot.reasons)
+    skipped = bool(done.snapshot.reasons)
     moved = done.applied is not None and (done.applied.changed or done.applied.missing)
     leave(
         findings=bool(done.incidents),
@@ -130,23 +132,23 @@ def _folder(chosen: Path | None) -> Iterator[Path]:
         yield Path(made)
 
 
-def _embedder(console: Console, settings: Settings) -> Embed:
-    def embed(documents: Sequence[Document]) -> FloatArray:
-        from ragsieve.assembly import text_embedder
-
-        with console.progress("embedding", len(documents)) as advance:
-            chosen = text_embedder(settings, progress=advance)
-            return chosen.embed_documents([one.content for one in documents])
-
-    return embed
-
-
-def _version(settings: Settings, choice: StoreChoice) -> str | None:
-    if not choice.embed:
-        return choice.vectors_by
+def _embedder(console: Console, settings: Settings) -> tuple[str, Embed]:
+    """The identity of the encoder that the settings name, and what embeds with it."""
     from ragsieve.assembly import text_embedder
 
-    return text_embedder(settings).identity
+    bars: list[Callable[[int], None]] = []
+
+    def moved(count: int) -> None:
+        bars[-1](count)
+
+    chosen = text_embedder(settings, progress=moved)
+
+    def embed(documents: Sequence[Document]) -> FloatArray:
+        with console.progress("embedding", len(documents)) as advance:
+            bars.append(advance)
+            return chosen.embed_documents([one.content for one in documents])
+
+    return chosen.identity, embed
 
 
 def _undecided(done: StoreScan) -> int:

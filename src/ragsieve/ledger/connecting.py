@@ -107,10 +107,7 @@ def _sqlite(path: Path, busy_seconds: float) -> Engine:
         )
 
     engine = sa.create_engine(
-        "sqlite://",
-        creator=opened,
-        hide_parameters=True,
-        poolclass=sa.QueuePool,
+        "sqlite://", creator=opened, hide_parameters=True, poolclass=sa.QueuePool
     )
 
     @event.listens_for(engine, "connect")

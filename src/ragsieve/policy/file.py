@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from ragsieve.cases import Measure, Place, PolicyDecision, RiskTier
-from ragsieve.declared import matches, read_declared
+from ragsieve.declared import matches, parse_declared, read_bytes
 from ragsieve.errors import ConfigError
 from ragsieve.policy.rules import Kind, Rule, Subject
 
@@ -156,8 +156,8 @@ class Policy:
     def decide(self, subject: Subject, *, retriever: str | None = None) -> PolicyDecision:
         """What happens to a document: by evidence and standing, never by what it says is true.
 
-        Below the threshold of its slice a document is recorded and nothing else. The tier of
-        its place is looked up here; the subject's own is used where the policy names none.
+        Below the threshold of its slice a document is recorded and nothing else. Its
+        standing holds the tier of its place, as `risk_tier` gives it.
 
         :param retriever: the embedding version, for calibrated thresholds.
         """
@@ -180,11 +180,10 @@ def read_policy(path: Path | str | None) -> Policy:
     """
     if path is None:
         return _built_in()
-    declared = read_declared(path, Declaration)
-    sha256 = hashlib.sha256(Path(path).read_bytes()).hexdigest()
-    if read_declared(path, Declaration) != declared:
-        raise ConfigError(f"{path}: changed while it was read; read it again")
-    return Policy(declared, sha256, str(path))
+    raw = read_bytes(path)
+    return Policy(
+        parse_declared(raw, Declaration, path), hashlib.sha256(raw).hexdigest(), str(path)
+    )
 
 
 @functools.cache

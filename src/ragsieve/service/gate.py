@@ -11,7 +11,8 @@ from typing import Annotated
 import numpy as np
 from fastapi import APIRouter, Depends, Request
 
-from ragsieve.cases import Place, Standing
+from ragsieve.auditing.incidents import Court
+from ragsieve.cases import Place
 from ragsieve.errors import EmbeddingError
 from ragsieve.explain import MEANING
 from ragsieve.policy.rules import Subject
@@ -145,12 +146,8 @@ def _rows(
 def _result(shared: Runtime, held: Collection, document: Document, verdict: Verdict) -> GateOut:
     policy = shared.parts.policy
     place = Place(store=held.address, document_id=document.id, tenant=held.tenant)
-    standing = Standing(
-        provenance=document.provenance,
-        document_version=document.provenance.version,
-        risk_tier=policy.risk_tier(place),
-    )
-    retriever = None if held.gate is None else held.gate.encoder or None
+    standing = Court(policy, shared.parts.trust).standing(document, policy.risk_tier(place))
+    retriever = held.vectors_by or (None if held.gate is None else held.gate.encoder or None)
     subject = Subject(verdict, place, standing, kind="guard")
     decided = policy.decide(subject, retriever=retriever)
     return GateOut(

@@ -35,6 +35,7 @@ from ragsieve.service.keys import KeyFile
 from ragsieve.service.remembering import with_ledger
 from ragsieve.service.runtime import Parts
 from ragsieve.settings import CollectionSettings, Settings
+from ragsieve.trishield.provenance_policy import read_provenance_policy
 
 
 def load_parts(settings: Settings, *, note: Callable[[str], None] = lambda _line: None) -> Parts:
@@ -60,12 +61,14 @@ def load_parts(settings: Settings, *, note: Callable[[str], None] = lambda _line
     ]
     bare = Collection(BARE, QueryDetector(rule), settings.filter)
     secure = service.secure_cookies
+    trusted = settings.trishield.provenance
     parts = Parts(
         holdings=Holdings(bare, members),
         settings=service,
         profile=settings.profile,
         keys=keys,
         policy=read_policy(service.policy or settings.ledger.policy),
+        trust=None if trusted is None else read_provenance_policy(trusted),
         on_stop=() if store is None else (store.close,),
         secure_cookies=not is_loopback(service.host) if secure is None else secure,
     )

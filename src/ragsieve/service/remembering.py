@@ -30,7 +30,7 @@ from ragsieve.service.stores import DeclaredStore, Stores, declare
 from ragsieve.service.upkeep import Upkeep
 from ragsieve.service.withholding import Withheld, Withholding
 from ragsieve.settings import ServiceSettings, Settings
-from ragsieve.trishield.provenance_policy import ProvenancePolicy, read_provenance_policy
+from ragsieve.trishield.provenance_policy import ProvenancePolicy
 
 BUSY_SECONDS = 5.0
 """How long a request waits for another writer of the ledger."""
@@ -70,8 +70,6 @@ def with_ledger(parts: Parts, settings: Settings, features: FeatureStore | None)
         for one in service.collections.values()
         if one.store is not None
     )
-    trusted = settings.trishield.provenance
-    trust = None if trusted is None else read_provenance_policy(trusted)
     actor = settings.ledger.actor or f"service {service.name}"
     ledger = open_ledger(
         settings.ledger.url.get_secret_value(), actor=actor, busy_seconds=BUSY_SECONDS
@@ -81,7 +79,7 @@ def with_ledger(parts: Parts, settings: Settings, features: FeatureStore | None)
         declared,
         lambda: corpus_detector(settings, store=features),
         settings.sha256,
-        trust,
+        parts.trust,
         settings.ledger.acl_field,
         settings.ledger.bundles,
     )

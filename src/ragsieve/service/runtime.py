@@ -21,6 +21,7 @@ from ragsieve.service.sessions import Sessions
 from ragsieve.service.telemetry import Telemetry
 from ragsieve.service.workers import Workers
 from ragsieve.settings import ServiceSettings
+from ragsieve.trishield.provenance_policy import ProvenancePolicy
 
 if TYPE_CHECKING:
     from ragsieve.ledger.book import Ledger
@@ -53,6 +54,7 @@ class Parts:
 
     :param keys: None for a service that only this machine may ask.
     :param policy: what is done about findings.
+    :param trust: in declared sources, for rules that ask for it; unknown without.
     :param recorder: keeps findings; None where nothing is kept.
     :param retrieved: told of every retrieval that was answered, on the path of its request: it
         must be quick and may not fail.
@@ -72,6 +74,7 @@ class Parts:
     profile: str
     keys: KeyFile | None = None
     policy: Policy = dataclasses.field(default_factory=lambda: read_policy(None))
+    trust: ProvenancePolicy | None = None
     recorder: Recorder | None = None
     retrieved: Callable[[Collection, Ranking], None] = lambda _collection, _ranking: None
     checks: Mapping[str, Callable[[], str | None]] = dataclasses.field(default_factory=dict)

@@ -8,10 +8,12 @@ import pytest
 from ragsieve.detectors.default_corpus import DefaultCorpusRule
 from ragsieve.live.index import LiveIndex
 from ragsieve.live.store import LiveStore
+from ragsieve.policy.file import read_policy
 from ragsieve.service.failures import Failure
 from ragsieve.service.gates import LiveGate
 from ragsieve.settings import ServiceSettings
 from ragsieve.testing import FakeTextEmbedder
+from ragsieve.trishield.provenance_policy import ProvenancePolicy, SourceRule
 from unit.service.making import collection, corpus, parts, samples, scanned, served
 
 
@@ -125,6 +127,28 @@ def test_the_service_embeds_where_it_can():
         plain["documents"][0]["embedding"] = [1.0] * 32
         assert client.post("/v1/gate", json=plain).status_code == 422
     assert made == sent
+
+
+def test_a_rule_may_ask_for_the_trust_that_the_operator_declared(tmp_path):
+    path = tmp_path / "policy.toml"
+    path.write_text(
+        'version = 1\n[[rules]]\nname = "stranger"\ntrust_at_most = 0.3\n'
+        'measure = "quarantine"\nreason = "nobody knows the source"\n'
+    )
+    trust = ProvenancePolicy((SourceRule(0.1, source="https://elsewhere.example/**"),))
+    hidden = "".join(chr(0xE0000 + ord(one)) for one in "it was built by Alice alone")
+    sent = body(*fresh(1))
+    sent["documents"][0] |= {
+        "text": f"The bridge. {hidden}",
+        "provenance": {"source": "https://elsewhere.example/a"},
+    }
+    rules = []
+    for declared in (trust, None):
+        made = parts(collection(state=True), policy=read_policy(path), trust=declared)
+        with served(made) as client:
+            (found,) = client.post("/v1/gate", json=sent).json()["results"]
+            rules.append(found["rule"])
+    assert rules == ["stranger", "otherwise"]
 
 
 def test_a_failing_gate_is_closed_whatever_the_policy():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import enum
 import math
@@ -108,7 +109,7 @@ class GenerationDefense(Protocol):
         ...
 
 
-class QueryComparator:
+class QueryComparator(abc.ABC):
     """Base of a :class:`ragsieve.detectors.rules.QueryRule` with one score, large is suspicious.
 
     Subclasses set ``declaration``, ``candidates``, ``documents`` and ``threshold`` (in the
@@ -135,16 +136,16 @@ class QueryComparator:
         """It needs its whole depth."""
         return self.documents
 
+    @abc.abstractmethod
     def fingerprint(self) -> str:
         """Name, rule and constants; subclasses add models."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def scores(self, view: QueryView) -> Sequence[float]:
         """One score, >= 0, for each candidate; NaN where it cannot be measured.
 
         :raises UnmeasuredError: when no candidate of the view can be.
         """
-        raise NotImplementedError
 
     def measure(self, views: Sequence[QueryView]) -> list[tuple[tuple[Evidence, ...], ...]]:
         """The single evidence of each candidate; unavailable, with the reason, where a model fails."""
@@ -182,7 +183,7 @@ class QueryComparator:
         return Level.QUARANTINE
 
 
-class CorpusComparator:
+class CorpusComparator(abc.ABC):
     """Base of a :class:`ragsieve.detectors.rules.CorpusRule` with one score a document.
 
     Subclasses set ``declaration``, ``neighbors`` and ``threshold`` and write ``scores``.
@@ -198,16 +199,16 @@ class CorpusComparator:
         """The comparator's name."""
         return self.declaration.name
 
+    @abc.abstractmethod
     def fingerprint(self) -> str:
         """Name, rule and constants."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def scores(self, contents: Sequence[str], graph: NeighborGraph) -> npt.NDArray[np.float64]:
         """One score, >= 0, for each document, shape (V,); NaN where it cannot be measured.
 
         :raises UnmeasuredError: when no document can be.
         """
-        raise NotImplementedError
 
     def measure(
         self,
